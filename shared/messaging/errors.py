@@ -1,0 +1,76 @@
+"""What can go wrong, sorted by what to do about it.
+
+MessagingError
+├── Transient            the same batch again, later
+│   └── PartitionMissing
+├── Permanent            this event will never work: park it, with `reason`
+│   ├── Undecodable          not CloudEvents JSON
+│   ├── Invalid              the envelope or the data break their contract
+│   ├── UnknownType          no contract has this type
+│   ├── FutureId             the id claims to have been made in the future
+│   ├── BeyondDedupeWindow   too old: the inbox may have forgotten it
+│   ├── PayloadMismatch      a known id with other bytes
+│   └── AlreadyInvoiced, …   a service's own: subclass Permanent and give it a reason
+└── Misuse               the caller's bug: wrong at the first try, not under load
+"""
+
+
+class MessagingError(Exception):
+    """The first line of the docstring is the message unless one is given."""
+
+    def __str__(self) -> str:
+        return super().__str__() or (self.__doc__ or type(self).__name__).splitlines()[0]
+
+
+class Transient(MessagingError):
+    """Something outside is away; the same work will succeed later."""
+
+
+class PartitionMissing(Transient):
+    """No partition takes this id yet; housekeeping will create it."""
+
+
+class Permanent(MessagingError):
+    """This event cannot be applied, now or later."""
+
+    reason = "handler-failed"
+
+
+class Undecodable(Permanent):
+    """The bytes are not a CloudEvents JSON object."""
+
+    reason = "undecodable"
+
+
+class Invalid(Permanent):
+    """The event breaks its contract."""
+
+    reason = "invalid"
+
+
+class UnknownType(Permanent):
+    """No contract describes this event type."""
+
+    reason = "unknown-type"
+
+
+class FutureId(Permanent):
+    """The event's id lies in the future of the database's clock."""
+
+    reason = "future-id"
+
+
+class BeyondDedupeWindow(Permanent):
+    """The event is older than what the inbox remembers."""
+
+    reason = "beyond-dedupe-window"
+
+
+class PayloadMismatch(Permanent):
+    """This id was seen before with other bytes: an integrity incident."""
+
+    reason = "payload-mismatch"
+
+
+class Misuse(MessagingError):
+    """The library was called in a way that cannot be right."""

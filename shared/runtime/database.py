@@ -1,0 +1,42 @@
+"""One way to reach a database: SQLAlchemy on psycopg, small pools, a name that shows up in pg_stat_activity.
+
+The time-outs that protect the others from a process that hangs (transaction_timeout and its kin) are set on the
+database roles, in infra/postgres/databases.py, so that no client can forget them.
+"""
+
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from shared.runtime.ops import Check
+
+
+def engine(url: str, application_name: str, *, pool_size: int = 5) -> Engine:
+    return create_engine(
+        url.replace("postgresql://", "postgresql+psycopg://", 1),
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=10,
+        pool_pre_ping=True,
+        connect_args={
+            "application_name": application_name,
+            "connect_timeout": 5,
+            # A server that lost power sends no goodbye: notice within about 20 s.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 2,
+        },
+    )
+
+
+def answers(database: Engine) -> Check:
+    """A readiness check: the database can be reached and speaks."""
+
+    def check() -> str | None:
+        try:
+            with database.connect() as connection:
+                connection.execute(text("SELECT 1"))
+        except SQLAlchemyError as error:
+            return f"database {database.url.database}: {str(error.__cause__ or error).splitlines()[0]}"
+        return None
+
+    return check

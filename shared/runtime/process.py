@@ -1,0 +1,38 @@
+"""What the first lines of every looping process do: logs, failpoints, signals, the operations port."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shared.runtime import failpoints, logs
+from shared.runtime.loop import Pulse, Stop, run_forever
+from shared.runtime.ops import Check, Ops
+from shared.runtime.settings import ProcessSettings
+
+
+@dataclass(frozen=True)
+class Process:
+    stop: Stop
+    pulse: Pulse
+
+    def run_forever(
+        self,
+        step: Callable[[], int],
+        *,
+        idle_s: float = 1.0,
+        wait: Callable[[float], None] | None = None,
+        retry_on: tuple[type[Exception], ...] = (),
+    ) -> None:
+        run_forever(step, self.stop, self.pulse, idle_s=idle_s, wait=wait, retry_on=retry_on)
+
+
+def begin(settings: ProcessSettings, *, ready: Sequence[Check] = ()) -> Process:
+    logs.configure(settings.process, settings.log_level)
+    failpoints.configure(settings.failpoints, settings.failpoints_dir)
+    process = Process(Stop.on_signals(), Pulse(settings.max_silence_s))
+    Ops(
+        settings.ops_bind,
+        alive=process.pulse.problem,
+        ready=ready,
+        failpoints_token=settings.failpoints_token,
+    ).start()
+    return process
