@@ -1,0 +1,80 @@
+# Every command of the project. CI calls only these.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+UV := .venv/bin/uv
+export UV_PYTHON_DOWNLOADS = never
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- the stack -------------------------------------------------------------------------------------------------------
+
+.PHONY: up down clean ps logs kill stop start restart psql
+up: ## start everything and wait until it is healthy (Docker, or without it)
+	@infra/stack.sh up
+down: ## stop everything; the data stays
+	@infra/stack.sh down
+clean: ## stop everything and remove the data
+	@infra/stack.sh clean
+ps: ## what runs, and how it is
+	@infra/stack.sh ps
+logs: ## the last lines of the logs: S=orders-relay for one process, F=1 to follow
+	@infra/stack.sh logs $(if $(F),-f) $(S)
+kill: need-S ## kill -9 a process: S=billing-consumer
+	@infra/stack.sh kill $(S)
+stop: need-S ## stop a process: S=billing-worker
+	@infra/stack.sh stop $(S)
+start: need-S ## start a process that was stopped: S=billing-worker
+	@infra/stack.sh start $(S)
+restart: need-S ## stop and start a process: S=orders-relay
+	@infra/stack.sh restart $(S)
+psql: ## a prompt in a database: DB=orders, billing or analytics
+	@infra/stack.sh psql $(DB)
+
+.PHONY: need-S
+need-S:
+	@[ -n "$(S)" ] || { echo "which process? e.g. make $(MAKECMDGOALS) S=billing-consumer; make ps lists them"; exit 2; }
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+.PHONY: test ci lint types format
+test: .venv/dev-installed ## all tests but the slow campaigns, on real PostgreSQL and Kafka
+	@.venv/bin/python -m pytest $(T)
+ci: lint types test ## what CI runs: lint, types, tests
+lint: .venv/dev-installed ## style, and the rules of who may import whom
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache
+types: .venv/dev-installed ## strict type checking
+	@.venv/bin/mypy
+format: .venv/dev-installed ## put the code into shape
+	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
+
+# ---- installation ----------------------------------------------------------------------------------------------------
+
+.venv/bin/uv:
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not on PATH. Debian, Ubuntu: sudo apt-get install python3 python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is too old. Name a newer one: make PYTHON=python3.13 …"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) has no venv module. Debian, Ubuntu: sudo apt-get install python3-venv"; exit 1; }
+	@echo "preparing .venv with $$($(PYTHON) --version)"
+	@rm -rf .venv && $(PYTHON) -m venv .venv
+	@if command -v uv >/dev/null; then ln -s "$$(command -v uv)" $@; \
+	 else .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt || { \
+	   echo "uv could not be installed: is the network there?"; rm -rf .venv; exit 1; }; fi
+
+.venv/%-installed: requirements/%.txt | .venv/bin/uv
+	@echo "installing requirements/$*.txt"
+	@$(UV) pip install --python .venv/bin/python --require-hashes -r requirements/$*.txt || { \
+	  echo "The packages could not be installed. Check the network, then run the same command again."; exit 1; }
+	@touch $@
+
+GROUPS = orders billing analytics housekeeping control_room run uv
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(UPGRADE)
+.PHONY: lock
+lock: .venv/bin/uv ## write requirements/*.txt anew from pyproject.toml (UPGRADE=--upgrade for newer versions)
+	@$(COMPILE) --group dev --output-file requirements/dev.txt
+	@for group in $(GROUPS); do \
+	  $(COMPILE) --group $$group --constraints requirements/dev.txt --output-file requirements/$$group.txt; done

@@ -1,0 +1,5 @@
+"""The tables of Analytics."""
+
+from sqlalchemy import MetaData
+
+metadata = MetaData()

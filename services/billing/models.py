@@ -1,0 +1,5 @@
+"""The tables of Billing."""
+
+from sqlalchemy import MetaData
+
+metadata = MetaData()

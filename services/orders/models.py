@@ -1,0 +1,5 @@
+"""The tables of Orders."""
+
+from sqlalchemy import MetaData
+
+metadata = MetaData()
