@@ -10,17 +10,33 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from infra.native.stack import Stack
+from tests.support.stacks import SECRETS, temporary_stack
+
 
 @pytest.fixture(scope="session")
-def postgres() -> str:
+def servers() -> Iterator[Stack]:
+    """PostgreSQL and Kafka, as the native stack runs them, for this test run alone."""
+    with temporary_stack("postgres", "kafka") as stack:
+        stack.up()
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def postgres(request: pytest.FixtureRequest) -> str:
     """The superuser's URL of a PostgreSQL 18 for this run."""
-    return os.environ["TEST_POSTGRES_URL"]
+    if url := os.environ.get("TEST_POSTGRES_URL"):
+        return url
+    port = request.getfixturevalue("servers").plan.programs["postgres"].published[0]
+    return f"postgresql://postgres:{SECRETS['POSTGRES_PASSWORD']}@127.0.0.1:{port}/postgres"
 
 
 @pytest.fixture(scope="session")
-def kafka() -> str:
+def kafka(request: pytest.FixtureRequest) -> str:
     """The bootstrap address of a broker for this run."""
-    return os.environ["TEST_KAFKA_BOOTSTRAP"]
+    if bootstrap := os.environ.get("TEST_KAFKA_BOOTSTRAP"):
+        return bootstrap
+    return f"127.0.0.1:{request.getfixturevalue('servers').plan.programs['kafka'].published[0]}"
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def _connected(url: str) -> psycopg.Connection:
 
 def _role(admin: psycopg.Connection, name: str, password: str) -> None:
     role = sql.Identifier(name)
-    if not admin.execute("SELECT FROM pg_roles WHERE rolname = %s", [name]).fetchone():
+    if not admin.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone():
         admin.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
     admin.execute(sql.SQL("ALTER ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(password)))
     for setting, value in TIMEOUTS.items():
@@ -77,7 +77,7 @@ def _role(admin: psycopg.Connection, name: str, password: str) -> None:
 
 def _database(admin: psycopg.Connection, name: str) -> None:
     database = sql.Identifier(name)
-    if not admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone():
+    if not admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
         admin.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(database, database))
     admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
     admin.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO auditor").format(database))

@@ -45,6 +45,10 @@ class Ops:
         threading.Thread(target=self._server.serve_forever, name="ops", daemon=True).start()
         return self
 
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
     def problems(self, path: str) -> list[str]:
         checks = [self.alive] if path == "/healthz" else [self.alive, *self.ready]
         return [problem for check in checks if (problem := _answer(check))]

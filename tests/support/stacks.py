@@ -1,0 +1,45 @@
+"""Stacks of a test run's own: the native stack in a temporary folder, on ports that are free."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from infra.native import preflight
+from infra.native.stack import PROJECT, Stack
+
+SECRETS = {
+    f"{name}_PASSWORD": "not-a-secret-in-a-test"
+    for name in ("POSTGRES", "ORDERS_DB", "BILLING_DB", "ANALYTICS_DB", "AUDITOR_DB")
+} | {"FAILPOINTS_TOKEN": "not-a-secret-in-a-test"}
+
+
+@contextmanager
+def temporary_stack(*only: str) -> Iterator[Stack]:
+    """Not started yet. Whatever happens to this test run, nothing of it stays behind."""
+    folder = Path(tempfile.mkdtemp(prefix="effectively once "))  # with a space: paths of real people have some
+    folder.chmod(0o711)  # root's PostgreSQL runs as nobody and must get in
+    run = (folder / "run").resolve()
+    run.mkdir()
+    stack = _on_free_ports(run, frozenset(only))
+    guard = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "tests.support.guard", str(run)],
+        stdin=subprocess.PIPE,
+        cwd=PROJECT,
+        start_new_session=True,
+    )
+    try:
+        yield stack
+        stack.down()
+    finally:
+        guard.communicate()  # closes the pipe and waits until the guard has cleaned up
+
+
+def _on_free_ports(run: Path, only: frozenset[str]) -> Stack:
+    for offset in range(2000, 13000, 500):
+        stack = Stack(run, SECRETS, offset=offset, only=only, say=lambda _line: None)
+        if not preflight.taken_ports(stack.plan):
+            return stack
+    raise RuntimeError("no 500 free ports between 3000 and 32000")
