@@ -52,5 +52,6 @@ case $command in
   clean) docker compose down --volumes --remove-orphans; rm -f .run/mode ;;
   ps) docker compose ps ;;
   psql) docker compose exec postgres psql -U postgres "${1:-orders}" ;;
+  start) docker compose up --detach --no-deps --wait "$@" ;; # compose start would run the steps again
   *) docker compose "$command" "$@" ;;
 esac

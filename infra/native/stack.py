@@ -156,7 +156,7 @@ class Stack:
 
     def kill(self, name: str) -> None:
         self.program(name)
-        self.supervisor.calls.signalProcess(name, "KILL")
+        self.supervisor.call("signalProcess", name, "KILL")
 
     def stop(self, name: str) -> None:
         self.supervisor.stop_programs([self.program(name).name])

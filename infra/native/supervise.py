@@ -34,15 +34,15 @@ class Supervisor:
         self.configuration = run / "supervisord.conf"
         self.socket = _socket(run)
 
-    @property
-    def calls(self) -> Any:
+    def call(self, method: str, *arguments: Any) -> Any:
         """supervisord's own vocabulary: startProcess, signalProcess, getAllProcessInfo, …"""
         transport = SupervisorTransport(None, None, f"unix://{self.socket}")
-        return xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport).supervisor
+        with xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport) as proxy:
+            return getattr(proxy.supervisor, method)(*arguments)
 
     def is_running(self) -> bool:
         try:
-            return bool(self.calls.getState())
+            return bool(self.call("getState"))
         except GONE:
             return False
 
@@ -59,12 +59,12 @@ class Supervisor:
     def start(self) -> None:
         """Start it, or make one that runs follow a changed configuration."""
         if self.is_running():
-            ((added, changed, removed),) = self.calls.reloadConfig()
+            ((added, changed, removed),) = self.call("reloadConfig")
             for name in [*changed, *removed]:
-                self.calls.stopProcessGroup(name)
-                self.calls.removeProcessGroup(name)
+                self.call("stopProcessGroup", name)
+                self.call("removeProcessGroup", name)
             for name in [*added, *changed]:
-                self.calls.addProcessGroup(name)
+                self.call("addProcessGroup", name)
             return
         self.socket.unlink(missing_ok=True)
         subprocess.run(
@@ -76,18 +76,18 @@ class Supervisor:
         wait_for(self.is_running, 10, "supervisord did not answer")
 
     def states(self) -> dict[str, dict[str, Any]]:
-        return {info["name"]: info for info in self.calls.getAllProcessInfo()} if self.is_running() else {}
+        return {info["name"]: info for info in self.call("getAllProcessInfo")} if self.is_running() else {}
 
     def start_program(self, name: str) -> None:
         if self.states()[name]["statename"] not in ("RUNNING", "STARTING", "BACKOFF"):
-            self.calls.startProcess(name, False)
+            self.call("startProcess", name, False)
 
     def stop_programs(self, names: list[str]) -> None:
         states = self.states()
         names = [name for name in names if name in states]
         for name in names:
             if states[name]["statename"] not in ("STOPPED", "EXITED", "FATAL", "STOPPING"):
-                self.calls.stopProcess(name, False)
+                self.call("stopProcess", name, False)
 
         def stopped() -> bool:
             now = self.states()
@@ -96,8 +96,8 @@ class Supervisor:
         wait_for(stopped, 45, f"did not stop: {', '.join(names)}")
 
     def shut_down(self) -> None:
-        pid = int(self.calls.getPID())
-        self.calls.shutdown()
+        pid = int(self.call("getPID"))
+        self.call("shutdown")
         wait_for(lambda: not _alive(pid), 20, "supervisord did not stop")
 
 
