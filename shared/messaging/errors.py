@@ -11,6 +11,12 @@ MessagingError
 │   ├── BeyondDedupeWindow   too old: the inbox may have forgotten it
 │   ├── PayloadMismatch      a known id with other bytes
 │   └── AlreadyInvoiced, …   a service's own: subclass Permanent and give it a reason
+├── Stop                 this process must end; its next start is in a known state
+│   ├── Fenced               another process has this one's place in the group
+│   ├── RecordsExpired       the topic dropped records that were never consumed
+│   ├── DatabaseSetBack      the database knows less than it did: read again what it lost
+│   └── WindowTooShort       Kafka would deliver what the inbox has forgotten
+├── LeaseLost            another worker has the task now
 └── Misuse               the caller's bug: wrong at the first try, not under load
 """
 
@@ -70,6 +76,30 @@ class PayloadMismatch(Permanent):
     """This id was seen before with other bytes: an integrity incident."""
 
     reason = "payload-mismatch"
+
+
+class Stop(MessagingError):
+    """This process must end; its next start is in a known state."""
+
+
+class Fenced(Stop):
+    """Another process has taken this one's place in the consumer group."""
+
+
+class RecordsExpired(Stop):
+    """records-expired: the topic no longer holds the next record to consume."""
+
+
+class DatabaseSetBack(Stop):
+    """The database has lost commits (an earlier copy was restored): what it lost must be read again."""
+
+
+class WindowTooShort(Stop):
+    """The topic keeps records longer than the inbox remembers them."""
+
+
+class LeaseLost(MessagingError):
+    """The lease ran out and another worker has the task."""
 
 
 class Misuse(MessagingError):
