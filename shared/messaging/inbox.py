@@ -1,0 +1,111 @@
+"""The inbox: of everything that is delivered, what is new?
+
+does    claims a whole batch in one statement; sorts it into fresh, duplicate and refused
+reads   inbox_floor
+writes  inbox (in the caller's transaction)
+next    consumer.py, the caller
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from shared.messaging import parking
+from shared.messaging.errors import BeyondDedupeWindow, FutureId, Misuse, PayloadMismatch, Permanent
+from shared.messaging.records import Received
+
+# One statement answers for a whole batch: is it new, and if not, were the bytes the same?
+#
+# READ COMMITTED is enough. Two claimers of one id: the second waits on the primary key until the first commits (then
+# it is told "not new") or rolls back (then it wins). `old.event_id IS NULL` is true only for the row that was inserted.
+# The floor is read FOR SHARE: the housekeeping that drops a partition either waits for this transaction or has raised
+# the floor first, and a row lock always sees the newest version. Ids outside [floor, an hour ahead] are not inserted
+# and so are missing from the answer. The last row of the answer is the floor itself.
+# ORDER BY: two batches that share ids must take them in the same order, or they deadlock.
+CLAIM = """
+WITH guard AS MATERIALIZED (SELECT floor FROM inbox_floor FOR SHARE),
+claimed AS (
+    INSERT INTO inbox (consumer, event_id, payload_hash, deliveries, from_topic, from_partition, from_offset)
+    SELECT %(consumer)s, d.event_id, d.payload_hash, d.copies, d.topic, d.partition, d.place
+      FROM unnest(%(ids)s::uuid[], %(hashes)s::bytea[], %(copies)s::int[],
+                  %(topics)s::text[], %(partitions)s::int[], %(offsets)s::bigint[])
+           AS d (event_id, payload_hash, copies, topic, partition, place), guard
+     WHERE d.event_id >= guard.floor AND uuid_extract_timestamp(d.event_id) <= now() + interval '1 hour'
+     ORDER BY d.event_id
+    ON CONFLICT (consumer, event_id) DO UPDATE SET deliveries = inbox.deliveries + excluded.deliveries
+    RETURNING event_id, old.event_id IS NULL AS fresh, payload_hash
+)
+SELECT event_id, fresh, payload_hash FROM claimed
+UNION ALL SELECT floor, NULL, NULL FROM guard
+"""
+
+
+@dataclass(slots=True)
+class Claim:
+    fresh: list[Received] = field(default_factory=list)
+    """To be applied now, in the order of delivery."""
+    duplicates: int = 0
+    known_parked: int = 0
+    refused: list[tuple[Received, Permanent]] = field(default_factory=list)
+
+
+def claim(session: Session, consumer: str, received: Sequence[Received], *, redriving: bool = False) -> Claim:
+    """Never commits. A rollback hands every id to the next claimer. A redrive is allowed to take a parked event."""
+    result = Claim()
+    known = parking.known(session, consumer, [r.event.id for r in received])
+    candidates = [r for r in received if redriving or not known or _is_open_question(r, known, result)]
+    if not candidates:
+        return result
+    floor, answers = _insert(session, consumer, candidates)
+    taken: set[UUID] = set()
+    for r in candidates:
+        answer = answers.get(r.event.id)
+        if answer is None:
+            result.refused.append((r, BeyondDedupeWindow() if r.event.id < floor else FutureId()))
+        elif answer[1] != r.payload_hash and not known.same_event(r.event.id, r.payload_hash, answer[1]):
+            result.refused.append((r, PayloadMismatch(f"first seen with sha256 {answer[1].hex()}")))
+        elif answer[0] and r.event.id not in taken:
+            taken.add(r.event.id)
+            result.fresh.append(r)
+        else:
+            result.duplicates += 1
+    return result
+
+
+def _is_open_question(r: Received, known: parking.Known, result: Claim) -> bool:
+    """Letters come first: a parked event must not be applied by a redelivery, only by a redrive."""
+    if known.is_parked(r.event.id, r.payload_hash):
+        result.known_parked += 1
+        return False
+    if known.is_parked_otherwise(r.event.id, r.payload_hash):
+        result.refused.append((r, PayloadMismatch("parked before with other bytes")))
+        return False
+    return True
+
+
+def _insert(
+    session: Session, consumer: str, received: Sequence[Received]
+) -> tuple[UUID, dict[UUID, tuple[bool, bytes]]]:
+    """An id may be in a batch more than once, in a statement only once: the first is claimed, the copies counted."""
+    copies = Counter(r.event.id for r in received)
+    first = {r.event.id: r for r in reversed(received)}
+    batch = [first[event_id] for event_id in sorted(first)]
+    rows = session.connection().exec_driver_sql(
+        CLAIM,
+        {
+            "consumer": consumer,
+            "ids": [r.event.id for r in batch],
+            "hashes": [r.payload_hash for r in batch],
+            "copies": [copies[r.event.id] for r in batch],
+            "topics": [r.topic for r in batch],
+            "partitions": [r.partition for r in batch],
+            "offsets": [r.offset for r in batch],
+        },
+    )
+    answers = list(rows)
+    if not answers or answers[-1][1] is not None:
+        raise Misuse("inbox_floor has no row: run shared/messaging/schema/inbox.sql")
+    return answers[-1][0], {event_id: (fresh, payload_hash) for event_id, fresh, payload_hash in answers[:-1]}

@@ -1,0 +1,68 @@
+"""How far a consumer has read, kept in its own database beside the effects.
+
+does    decides where to start; stores the next offset in the caller's transaction
+reads   consumer_offsets
+writes  consumer_offsets
+next    consumer.py, the caller
+"""
+
+from collections.abc import Mapping
+
+from sqlalchemy.orm import Session
+
+from shared.messaging.errors import DatabaseSetBack
+
+Place = tuple[str, int]
+"""Topic id and partition. By id: a topic that was created again is another topic."""
+
+# READ COMMITTED: the row lock makes two writers of a place follow each other, and `greatest` keeps what the faster one
+# wrote: a consumer that slept and woke up must not set the position back. Sorted, so that two batches cannot deadlock.
+STORE = """
+INSERT INTO consumer_offsets AS o (consumer, topic_id, topic, partition, next_offset)
+SELECT %(consumer)s, p.topic_id, p.topic, p.partition, p.next_offset
+  FROM unnest(%(topic_ids)s::text[], %(topics)s::text[], %(partitions)s::int[], %(next)s::bigint[])
+       AS p (topic_id, topic, partition, next_offset)
+ ORDER BY p.topic_id, p.partition
+ON CONFLICT (consumer, topic_id, partition) DO UPDATE
+   SET next_offset = greatest(o.next_offset, excluded.next_offset), updated_at = now()
+RETURNING topic_id, partition, old.next_offset
+"""
+
+
+def stored(session: Session, consumer: str) -> dict[Place, int]:
+    rows = session.connection().exec_driver_sql(
+        "SELECT topic_id, partition, next_offset FROM consumer_offsets WHERE consumer = %s", (consumer,)
+    )
+    return {(topic_id, partition): next_offset for topic_id, partition, next_offset in rows}
+
+
+def start(in_database: int | None, in_kafka: int | None) -> int | None:
+    """The lower of the two; None is the beginning of the topic.
+
+    Kafka's offset alone is not trusted: it is only ever committed after the database's, so a database that has none
+    was emptied or set back to before its first event, and must read everything again. The inbox makes that safe.
+    """
+    if in_database is None:
+        return None
+    return in_database if in_kafka is None else min(in_database, in_kafka)
+
+
+def store(
+    session: Session, consumer: str, topics: Mapping[str, str], next_offsets: Mapping[Place, int],
+    believed: Mapping[Place, int],
+) -> None:  # fmt: skip
+    """`believed` is what this process last saw stored: finding less means that commits were lost since."""
+    rows = session.connection().exec_driver_sql(
+        STORE,
+        {
+            "consumer": consumer,
+            "topic_ids": [topic_id for topic_id, _ in next_offsets],
+            "topics": [topics[topic_id] for topic_id, _ in next_offsets],
+            "partitions": [partition for _, partition in next_offsets],
+            "next": list(next_offsets.values()),
+        },
+    )
+    for topic_id, partition, found in rows:
+        expected = believed.get((topic_id, partition), 0)
+        if (found or 0) < expected:
+            raise DatabaseSetBack(f"{topics[topic_id]}/{partition}: stored {expected}, found {found}")
