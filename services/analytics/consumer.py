@@ -1,20 +1,19 @@
 """analytics-consumer: counts every confirmed order.
 
-does    nothing yet but stand, be healthy and stop when told
-reads   the database of Analytics
-writes  nothing yet
-next    settings.py
+does    hands the fresh events of a batch to the projections, in the transaction that remembers them
+reads   Kafka orders.confirmed
+writes  inbox and counters of Analytics
+next    projections.py
 """
 
+from services.analytics.projections import HANDLERS
 from services.analytics.settings import ConsumerSettings
-from shared.runtime import database, process
+from shared.messaging import consumer_process
 from shared.runtime.settings import load
 
 
 def main() -> None:
-    settings = load(ConsumerSettings)
-    engine = database.engine(settings.database_url, settings.process)
-    process.begin(settings, ready=[database.answers(engine)]).run_forever(lambda: 0)
+    consumer_process.run("analytics", load(ConsumerSettings), HANDLERS)
 
 
 if __name__ == "__main__":

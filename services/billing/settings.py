@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from shared.messaging.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import ProcessSettings
 
 
@@ -9,9 +10,8 @@ class ApiSettings(ProcessSettings):
     database_url: str = Field(repr=False)
 
 
-class ConsumerSettings(ProcessSettings):
-    database_url: str = Field(repr=False)
-    kafka_bootstrap: str
+class ConsumerSettings(ConsumerProcessSettings):
+    """What every consumer needs, and nothing else yet."""
 
 
 class WorkerSettings(ProcessSettings):

@@ -12,3 +12,8 @@ class ApiSettings(ProcessSettings):
 class RelaySettings(ProcessSettings):
     database_url: str = Field(repr=False)
     kafka_bootstrap: str
+    outbox_max_age_hours: float = Field(24.0, gt=0, description="an event that waits longer is an alarm")
+
+    @property
+    def outbox_max_age_s(self) -> float:
+        return self.outbox_max_age_hours * 3600

@@ -1,0 +1,86 @@
+"""The services' own handlers on the tables that their migrations make."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import uuid4
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from services.analytics.projections import HANDLERS as PROJECTIONS
+from services.analytics.projections import AlreadyCounted
+from services.billing.handlers import HANDLERS, AlreadyInvoiced
+from services.housekeeping.cron import keep_house
+from services.housekeeping.settings import HousekeepingSettings
+from shared.messaging import handlers, retention
+from shared.messaging.records import Received
+from shared.runtime import database
+from tests.integration.test_migrations import migrate
+from tests.support import streams
+
+
+def apply(engine: Engine, found: handlers.Handlers, received: Sequence[Received]) -> None:
+    with Session(engine) as session, session.begin():
+        handlers.run(session, received, found)
+
+
+def test_invoices_are_numbered_without_gaps_in_each_series_even_after_a_rollback(database_url: str) -> None:
+    migrate("billing", database_url)
+    engine = database.engine(database_url, "tests")
+    first = [streams.received(streams.order(), offset=n, partition=n % 2) for n in range(6)]
+    apply(engine, HANDLERS, first)
+    with pytest.raises(AlreadyInvoiced):
+        apply(engine, HANDLERS, [streams.received(streams.order()), first[0]])
+    apply(engine, HANDLERS, [streams.received(streams.order())])
+    with psycopg.connect(database_url) as connection:
+        numbers = connection.execute("SELECT series, number FROM invoices ORDER BY series, number").fetchall()
+        asked = connection.execute("SELECT count(*) FROM tasks WHERE kind = 'invoice.render'").fetchone()
+    assert numbers == [(0, 1), (0, 2), (0, 3), (0, 4), (1, 1), (1, 2), (1, 3)]
+    assert asked == (7,)
+    engine.dispose()
+
+
+def test_sales_are_added_up_per_day_and_product_and_an_order_counts_once(database_url: str) -> None:
+    migrate("analytics", database_url)
+    engine = database.engine(database_url, "tests")
+    order_id = uuid4()
+    apply(engine, PROJECTIONS, [streams.received(streams.order(order_id)), streams.received(streams.order())])
+    with pytest.raises(AlreadyCounted):
+        apply(engine, PROJECTIONS, [streams.received(streams.order(order_id))])
+    apply(engine, PROJECTIONS, [streams.received(streams.order(sku="coffee", cents=300))])
+    with psycopg.connect(database_url) as connection:
+        days = connection.execute("SELECT currency, orders, revenue FROM daily_sales").fetchall()
+        products = connection.execute("SELECT sku, units, revenue FROM product_sales ORDER BY sku").fetchall()
+    assert days == [("EUR", 3, 2800)]
+    assert products == [("coffee", 1, 300), ("tea", 2, 2500)]
+    engine.dispose()
+
+
+def test_housekeeping_makes_the_days_that_are_needed_and_then_rests(postgres: str) -> None:
+    urls = {}
+    for service in ("orders", "billing", "analytics"):
+        urls[service] = postgres.rsplit("/", 1)[0] + f"/house_{service}_{uuid4().hex[:8]}"
+        with psycopg.connect(postgres, autocommit=True) as admin:
+            admin.execute(f'CREATE DATABASE "{urls[service].rsplit("/", 1)[1]}"'.encode())
+        migrate(service, urls[service])
+    settings = HousekeepingSettings(
+        process="housekeeping",
+        orders_database_url=urls["orders"],
+        billing_database_url=urls["billing"],
+        analytics_database_url=urls["analytics"],
+    )
+    assert keep_house(settings) == 3 * (14 + 1 + 14)
+    assert keep_house(settings) == 0
+    shorter = settings.model_copy(update={"inbox_retention_days": 10})
+    assert keep_house(shorter) == 2 * 4, "four days of each inbox are dropped"
+    with psycopg.connect(urls["billing"]) as connection:
+        floor, today = connection.execute(
+            "SELECT floor, (now() AT TIME ZONE 'UTC')::date FROM inbox_floor"
+        ).fetchone() or (None, None)
+    assert today is not None
+    assert floor == retention.first_id(today - timedelta(days=10)), "what was dropped is below the floor"
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        for url in urls.values():
+            admin.execute(f'DROP DATABASE "{url.rsplit("/", 1)[1]}" WITH (FORCE)'.encode())
