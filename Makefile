@@ -71,7 +71,7 @@ format: .venv/dev-installed ## put the code into shape
 	  echo "The packages could not be installed. Check the network, then run the same command again."; exit 1; }
 	@touch $@
 
-GROUPS = orders billing analytics housekeeping control_room run uv
+GROUPS = orders billing analytics housekeeping control_room run uv load
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(UPGRADE)
 .PHONY: lock
 lock: .venv/bin/uv ## write requirements/*.txt anew from pyproject.toml (UPGRADE=--upgrade for newer versions)
