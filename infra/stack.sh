@@ -21,7 +21,7 @@ choose_mode() {
 make_secrets() {
   [ -f .env ] || { (umask 077; echo "# Made by make up. Never commit this file." >.env); echo "secrets: written to .env"; }
   for name in POSTGRES_PASSWORD ORDERS_DB_PASSWORD BILLING_DB_PASSWORD ANALYTICS_DB_PASSWORD AUDITOR_DB_PASSWORD \
-              FAILPOINTS_TOKEN; do
+              FAILPOINTS_TOKEN OPERATOR_TOKEN; do
     grep -q "^$name=" .env || echo "$name=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" >>.env
   done
   chmod 600 .env
