@@ -13,7 +13,7 @@ from infra.native.stack import PROJECT, Stack
 SECRETS = {
     f"{name}_PASSWORD": "not-a-secret-in-a-test"
     for name in ("POSTGRES", "ORDERS_DB", "BILLING_DB", "ANALYTICS_DB", "AUDITOR_DB")
-} | {name: "not-a-secret-in-a-test" for name in ("FAILPOINTS_TOKEN", "OPERATOR_TOKEN")}
+} | dict.fromkeys(("FAILPOINTS_TOKEN", "OPERATOR_TOKEN"), "not-a-secret-in-a-test")
 
 
 @contextmanager
