@@ -119,7 +119,7 @@ class _Translator:
         self._service, self._ports = service, ports
         self._folders = sorted(folders.items(), key=lambda folder: -len(folder[0]))
         hosts = "|".join(re.escape(host) for host in (*LOCAL, *ports))
-        self._address = re.compile(rf"(?<![\w.-])({hosts}):(\d+)(?!\d)")
+        self._address = re.compile(rf"(?<![\w.-])({hosts}):(\d+)(?![\w@])")  # user:0password@ is no address
 
     def __call__(self, value: object) -> str:
         text = self._address.sub(self._translated, str(value))

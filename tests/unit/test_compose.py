@@ -126,3 +126,9 @@ def test_variables_follow_the_rules_of_compose(tmp_path: Path) -> None:
     services = "  a: {build: ., command: ['${A}', '${B:-b}', '${C:-c}', '$$D']}"
     plan = compose.read(write(tmp_path, services), tmp_path, {"A": "1", "B": "2", "C": ""})
     assert plan.programs["a"].command == ["1", "2", "c", "$D"]
+
+
+@pytest.mark.parametrize("password", ["8a1b", "12345678"])
+def test_a_password_that_begins_with_a_digit_is_not_taken_for_a_port(password: str) -> None:
+    plan = compose.read(PROJECT, RUN, SECRETS | {"POSTGRES_PASSWORD": password}, offset=OFFSET)
+    assert f":{password}@127.0.0.1:" in plan.programs["databases"].environment["ADMIN_URL"]
