@@ -12,16 +12,17 @@ from collections.abc import Sequence
 import orjson
 from sqlalchemy.orm import Session
 
-from services.billing import numbering
+from services.billing import amounts, numbering
+from shared.contracts.orders_confirmed import OrderConfirmed
 from shared.messaging import tasks
-from shared.messaging.errors import Permanent
+from shared.messaging.errors import Invalid, Permanent
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received
 
 INVOICE = """
-INSERT INTO invoices (series, number, order_id, event_id, currency, customer, lines, net)
+INSERT INTO invoices (series, number, order_id, event_id, currency, customer, lines, net, tax, gross)
 SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::uuid[], %s::uuid[], %s::text[], %s::jsonb[], %s::jsonb[],
-                     %s::bigint[])
+                     %s::bigint[], %s::bigint[], %s::bigint[])
 """
 
 
@@ -29,6 +30,10 @@ class AlreadyInvoiced(Permanent):
     """Another event has invoiced this order."""
 
     reason = "already-invoiced"
+
+
+class WrongTotal(Invalid):
+    """The lines do not add up to the order's total: no invoice can be right."""
 
 
 def invoice(session: Session, received: Sequence[Received]) -> None:
@@ -53,6 +58,7 @@ def _refuse_invoiced(session: Session, received: Sequence[Received]) -> None:
 
 def _insert(session: Session, series: int, received: Sequence[Received]) -> None:
     orders = [r.event.data for r in received]
+    taxes = [_tax(order) for order in orders]
     columns = (
         [series] * len(orders),
         list(numbering.take(session, series, len(orders))),
@@ -62,8 +68,17 @@ def _insert(session: Session, series: int, received: Sequence[Received]) -> None
         [orjson.dumps(order.customer.model_dump()).decode() for order in orders],
         [orjson.dumps([line.model_dump() for line in order.lines]).decode() for order in orders],
         [order.total for order in orders],
+        taxes,
+        [order.total + tax for order, tax in zip(orders, taxes, strict=True)],
     )
     session.connection().exec_driver_sql(INVOICE, columns)
+
+
+def _tax(order: OrderConfirmed) -> int:
+    nets = [line.quantity * line.unit_price for line in order.lines]
+    if sum(nets) != order.total:
+        raise WrongTotal(f"order {order.order_id}: the lines come to {sum(nets)}, the total says {order.total}")
+    return sum(amounts.tax(net, line.tax_basis_points) for net, line in zip(nets, order.lines, strict=True))
 
 
 HANDLERS: Handlers = {"orders.confirmed": invoice}

@@ -1,13 +1,17 @@
 """What Billing's processes are told by their environment."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from shared.messaging.consumer_process import ConsumerProcessSettings
+from shared.messaging.tasks import TaskSettings
 from shared.runtime.settings import ProcessSettings
 
 
 class ApiSettings(ProcessSettings):
     database_url: str = Field(repr=False)
+    operator_token: str = Field("", repr=False, description="opens the lists and the dead letters; empty: nobody may")
 
 
 class ConsumerSettings(ConsumerProcessSettings):
@@ -16,9 +20,26 @@ class ConsumerSettings(ConsumerProcessSettings):
 
 class WorkerSettings(ProcessSettings):
     database_url: str = Field(repr=False)
-    smtp_address: str
+    smtp_address: str = Field(description="host:port")
+    smtp_timeout_s: float = Field(10.0, gt=0, description="for one whole mail; shorter than the lease")
+    lease_s: float = Field(30.0, gt=0, description="longer than any rendering; after a crash a task waits so long")
+    lease_most: int = Field(4, ge=1, le=100, description="tasks of a kind taken at once")
+    poll_s: float = Field(0.5, gt=0)
+    max_attempts: int = Field(10, ge=1)
+    first_retry_s: float = Field(1.0, ge=0)
+    retry_limit_s: float = Field(300.0, gt=0)
+
+    @model_validator(mode="after")
+    def _a_lease_outlives_a_mail(self) -> Self:
+        if self.lease_s <= self.smtp_timeout_s:
+            raise ValueError("LEASE_S must exceed SMTP_TIMEOUT_S: a mail is begun only if its lease will outlast it")
+        return self
+
+    def tasks(self, kind: str) -> TaskSettings:
+        return TaskSettings(kind, self.lease_s, self.max_attempts, self.first_retry_s, self.retry_limit_s)
 
 
 class ReconcilerSettings(ProcessSettings):
     database_url: str = Field(repr=False)
     crontab: str = "* * * * *"
+    overdue_after_s: float = Field(300.0, ge=0, description="an invoice not sent after so long is looked at")

@@ -1,20 +1,31 @@
-"""billing-worker: PDF and e-mail for every invoice.
+"""billing-worker: PDF and e-mail for every invoice. Several may run at once.
 
-does    nothing yet but stand, be healthy and stop when told
-reads   the database of Billing
-writes  nothing yet
-next    settings.py
+does    takes tasks, e-mails before PDFs, and carries them out
+reads   tasks of Billing
+writes  PDFs and states of invoices; talks SMTP
+next    carry_out.py
 """
 
+from functools import partial
+
+from services.billing import render, send
+from services.billing.carry_out import Work, Worker
+from services.billing.pdf import Renderer
 from services.billing.settings import WorkerSettings
+from shared.messaging.errors import Transient
 from shared.runtime import database, process
 from shared.runtime.settings import load
 
 
 def main() -> None:
     settings = load(WorkerSettings)
-    engine = database.engine(settings.database_url, settings.process)
-    process.begin(settings, ready=[database.answers(engine)]).run_forever(lambda: 0)
+    engine = database.engine(settings.database_url, settings.process, pool_size=2)
+    kinds: dict[str, Work] = {
+        send.KIND: send.Sender(engine, settings).send,
+        render.KIND: partial(render.render, engine, Renderer()),
+    }
+    running = process.begin(settings, ready=[database.answers(engine)])
+    running.run_forever(Worker(engine, settings, kinds).step, idle_s=settings.poll_s, retry_on=(Transient,))
 
 
 if __name__ == "__main__":

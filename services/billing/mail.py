@@ -1,0 +1,137 @@
+"""The e-mail of an invoice, and the one conversation with the mail server in which it is handed over.
+
+The same invoice gives the same bytes: a mail that has to be sent again is the same mail, down to its Message-ID.
+
+MailError
+├── NotNow          the server did not take it: away, busy, or unwilling at the moment; the mail was not delivered
+├── Refused         the server says it never will take it
+└── OutcomeUnknown  the mail was handed over and the answer never came: delivered or not, nobody knows
+"""
+
+import re
+import smtplib
+import threading
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+
+import jinja2
+
+from services.billing.invoice import Invoice
+from services.billing.pdf import TEMPLATES
+
+SENDER = Address("The Once Shop", "billing", "shop.invalid")
+POLICY = SMTP.clone(cte_type="7bit")  # any server takes it, 8BITMIME or not
+
+
+class MailError(Exception):
+    """The mail server and we did not come to an end."""
+
+
+class NotNow(MailError):
+    """The mail was not taken; it may be later."""
+
+
+class Refused(MailError):
+    """The mail will never be taken."""
+
+
+class OutcomeUnknown(MailError):
+    """The mail was handed over, and no answer came."""
+
+
+class Letters:
+    """Makes the e-mails. The templates are read once per process."""
+
+    def __init__(self) -> None:
+        folder = jinja2.FileSystemLoader(TEMPLATES)
+        escaping = jinja2.select_autoescape(["html"])  # and not the plain text, where &amp; would be printed
+        environment = jinja2.Environment(loader=folder, autoescape=escaping, undefined=jinja2.StrictUndefined)  # noqa: S701
+        self._text = environment.get_template("mail.txt")
+        self._html = environment.get_template("mail.html")
+
+    def write(self, invoice: Invoice, pdf: bytes) -> EmailMessage:
+        message = EmailMessage(POLICY)
+        message["From"] = SENDER
+        message["To"] = recipient(invoice)
+        message["Subject"] = f"Your invoice {invoice.printed_number}"
+        message["Date"] = format_datetime(invoice.issued_at)
+        message["Message-ID"] = f"<{invoice.message_id}>"
+        message.set_content(self._text.render(invoice=invoice))
+        message.add_alternative(self._html.render(invoice=invoice), subtype="html")
+        message.add_attachment(
+            pdf, maintype="application", subtype="pdf", filename=f"invoice-{invoice.printed_number}.pdf"
+        )
+        for depth, part in enumerate(part for part in message.walk() if part.is_multipart()):
+            part.set_boundary(f"=={depth}={invoice.id.hex}")  # otherwise random
+        return message
+
+
+def recipient(invoice: Invoice) -> Address:
+    """A name is only shown, so it loses what could end a line; an address is used, so it is right or refused."""
+    name = "".join(c for c in invoice.customer.name if unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp"))
+    local, at, domain = invoice.customer.email.rpartition("@")
+    try:
+        if not at or not re.fullmatch(r"[^\s\x00-\x1f\x7f]+", invoice.customer.email):
+            raise ValueError("no address")
+        return Address(name.strip(), local, domain.encode("idna").decode())
+    except (ValueError, IndexError) as error:
+        raise Refused(f"not an e-mail address: {error}") from error
+
+
+def deliver(address: str, message: EmailMessage, timeout_s: float) -> None:
+    """Returns when the server has taken the mail; otherwise raises one of the three. Ends in time, come what may."""
+    host, _, port = address.rpartition(":")
+    smtp = smtplib.SMTP(timeout=timeout_s, local_hostname="shop.invalid")
+    try:
+        with _time_limit(smtp, timeout_s):
+            smtp.connect(host, int(port))
+            smtp.ehlo_or_helo_if_needed()
+            _hand_over(smtp, message)
+            with suppress(smtplib.SMTPException, OSError):
+                smtp.quit()
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotNow(str(error)) from error
+    finally:
+        smtp.close()
+
+
+def _hand_over(smtp: smtplib.SMTP, message: EmailMessage) -> None:
+    content = message.as_bytes()
+    _check("MAIL", *smtp.mail(SENDER.addr_spec), for_good=False)  # what it has against us may be mended
+    _check("RCPT", *smtp.rcpt(message["To"].addresses[0].addr_spec), for_good=True)
+    try:
+        code, said = smtp.data(content)
+    except smtplib.SMTPDataError as error:
+        code, said = error.smtp_code, error.smtp_error if isinstance(error.smtp_error, bytes) else b""
+    except (smtplib.SMTPServerDisconnected, OSError) as error:
+        raise OutcomeUnknown(f"the connection broke after DATA: {error}") from error
+    _check("DATA", code, said, for_good=True)
+
+
+def _check(command: str, code: int, said: bytes, *, for_good: bool) -> None:
+    if 200 <= code < 300:
+        return
+    sentence = f"{command}: {code} {said.decode(errors='replace')}"
+    raise Refused(sentence) if for_good and 500 <= code < 600 else NotNow(sentence)
+
+
+@contextmanager
+def _time_limit(smtp: smtplib.SMTP, seconds: float) -> Iterator[None]:
+    """smtplib's time-out starts anew with every byte received; this one does not."""
+
+    def hang_up() -> None:
+        with suppress(OSError, AttributeError):
+            smtp.sock.shutdown(2)  # type: ignore[union-attr]
+
+    timer = threading.Timer(seconds, hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
