@@ -1,13 +1,14 @@
-"""billing-api: the HTTP side of Billing.
+"""billing-api: the HTTP side of Billing: invoices, their PDFs, and dead letters.
 
 does    answers requests
 reads   the database of Billing
-writes  nothing yet
-next    settings.py
+writes  only what an operator does to dead letters
+next    invoices_api.py, dead_letters_api.py
 """
 
 from apiflask import APIFlask
 
+from services.billing import dead_letters_api, invoices_api
 from services.billing.settings import ApiSettings
 from shared.runtime import database, web
 from shared.runtime.settings import load
@@ -16,4 +17,8 @@ from shared.runtime.settings import load
 def create_app() -> APIFlask:
     settings = load(ApiSettings)
     engine = database.engine(settings.database_url, settings.process)
-    return web.create_app(__name__, "Billing", ready=[database.answers(engine)])
+    app = web.create_app(__name__, "Billing", ready=[database.answers(engine)])
+    app.config["SECURITY_SCHEMES"] = {"operator": {"type": "http", "scheme": "bearer"}}
+    app.register_blueprint(invoices_api.create(engine, settings.operator_token))
+    app.register_blueprint(dead_letters_api.create(engine, settings.operator_token))
+    return app
