@@ -2,10 +2,11 @@
 
 import hmac
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from apiflask import APIFlask
-from flask import Response, request
+from flask import Response, request, send_from_directory
 
 from shared.runtime import problems
 from shared.runtime.ops import Check
@@ -21,6 +22,8 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 MAX_BODY_BYTES = 256 * 1024
+VENDOR = Path(__file__).parent / "static" / "vendor"
+"""Other people's scripts and styles, as they published them: a page may load nothing from another host."""
 
 
 def create_app(name: str, title: str, *, ready: Sequence[Check] = (), **flask: Any) -> APIFlask:
@@ -40,6 +43,11 @@ def create_app(name: str, title: str, *, ready: Sequence[Check] = (), **flask: A
     def readyz() -> tuple[dict[str, object], int]:
         found = [problem for check in ready if (problem := check())]
         return {"status": "ill" if found else "ok", "problems": found}, 503 if found else 200
+
+    @app.get("/vendor/<path:name>")
+    @app.doc(hide=True)
+    def vendor(name: str) -> Response:
+        return send_from_directory(VENDOR, name)
 
     @app.after_request
     def secure(response: Response) -> Response:

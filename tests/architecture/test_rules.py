@@ -1,5 +1,6 @@
 """Rules about the repository itself."""
 
+import hashlib
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ import yaml
 
 from infra.native.stack import PROJECT
 from shared.contracts.__main__ import schema_files
+from shared.runtime.web import VENDOR
 
 
 def test_services_do_not_import_each_other_and_the_pattern_does_not_know_the_shop() -> None:
@@ -47,3 +49,11 @@ def test_no_secret_can_be_committed() -> None:
         ["git", "check-ignore", ".env", ".run", ".venv"], cwd=PROJECT, capture_output=True, text=True
     )
     assert ignored.stdout.split() == [".env", ".run", ".venv"]
+
+
+@pytest.mark.parametrize("readme", sorted(VENDOR.glob("*/README.md")), ids=lambda path: path.parent.name)
+def test_vendored_files_are_what_their_readme_says(readme: Path) -> None:
+    listed = dict(re.findall(r"^\| (\S+) \| ([0-9a-f]{64}) \|$", readme.read_text(), re.MULTILINE))
+    files = {path for path in readme.parent.rglob("*") if path.is_file() and path != readme}
+    found = {str(path.relative_to(readme.parent)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    assert listed == found

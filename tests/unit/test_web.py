@@ -80,3 +80,10 @@ def test_every_answer_carries_the_security_headers(client: FlaskClient) -> None:
 def test_the_operators_door_opens_with_the_token_only(client: FlaskClient) -> None:
     assert client.get("/letters", headers={"Authorization": "Bearer s3cret"}).status_code == 200
     assert client.get("/letters", headers={"Authorization": "Bearer other"}).status_code == 401
+
+
+def test_vendored_files_are_served_and_nothing_beside_them(client: FlaskClient) -> None:
+    with client.get("/vendor/uplot/uPlot.min.css") as style:
+        assert style.content_type.startswith("text/css")
+    for path in ("/vendor/../web.py", "/vendor/%2e%2e/%2e%2e/web.py", "/vendor/uplot"):
+        assert client.get(path).status_code == 404
