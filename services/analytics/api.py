@@ -1,13 +1,14 @@
 """analytics-api: the HTTP side of Analytics.
 
-does    answers requests
+does    answers requests for sales figures, and shows them on a page
 reads   the database of Analytics
-writes  nothing yet
-next    settings.py
+writes  nothing
+next    sales.py
 """
 
 from apiflask import APIFlask
 
+from services.analytics import sales
 from services.analytics.settings import ApiSettings
 from shared.runtime import database, web
 from shared.runtime.settings import load
@@ -16,4 +17,6 @@ from shared.runtime.settings import load
 def create_app() -> APIFlask:
     settings = load(ApiSettings)
     engine = database.engine(settings.database_url, settings.process)
-    return web.create_app(__name__, "Analytics", ready=[database.answers(engine)])
+    app = web.create_app(__name__, "Analytics", ready=[database.answers(engine)])
+    app.register_blueprint(sales.blueprint(engine))
+    return app
