@@ -8,6 +8,7 @@ next    shared/messaging/dead_letters.py
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from apiflask import APIBlueprint
 from sqlalchemy import Engine
@@ -23,7 +24,7 @@ from shared.runtime import web
 from shared.runtime.problems import Problem
 
 LETTER = f"/<int(max={2**63 - 1}):letter_id>"
-ACTION = {"security": "operator", "responses": [401, 404, 409]}
+ACTION: dict[str, Any] = {"security": "operator", "responses": [401, 404, 409]}
 
 
 def create(engine: Engine, operator_token: str) -> APIBlueprint:

@@ -32,6 +32,11 @@ SELECT i.series, i.number, p.sha256, p.content FROM invoices AS i JOIN invoice_p
 """
 # The browser's own PDF viewer is an object in a page that the browser makes.
 PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+PDF_ANSWERS: dict[int | str, Any] = {
+    200: {"description": "The document; it never changes", "content": {"application/pdf": {}}},
+    304: {"description": "The client has it"},
+    404: {"description": "There is no PDF (yet)"},
+}
 
 
 def create(engine: Engine, operator_token: str) -> APIBlueprint:
@@ -53,11 +58,8 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
     @api.get("/invoices/<uuid:invoice_id>/pdf")
     @api.doc(
         summary="The PDF of an invoice",
-        responses={
-            200: {"description": "The document; it never changes", "content": {"application/pdf": {}}},
-            304: {"description": "The client has it"}, 404: {"description": "There is no PDF (yet)"},
-        },
-    )  # fmt: skip
+        responses=PDF_ANSWERS,
+    )
     def pdf(invoice_id: UUID) -> Response:
         row = _one(engine, PDF, invoice_id)
         response = Response(row.content, content_type="application/pdf")

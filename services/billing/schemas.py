@@ -1,4 +1,4 @@
-"""What goes in and out of the HTTP API: /openapi.json shows it. Money is whole smallest units: cents of a euro, whole yen."""
+"""What goes in and out of the HTTP API; /openapi.json shows it. Money is in smallest units: cents, whole yen."""
 
 from datetime import datetime
 from typing import Literal
