@@ -68,7 +68,8 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
         response.headers["Content-Security-Policy"] = PDF_POLICY
         name = f"invoice-{printed_number(row.series, row.number)}.pdf"
         response.headers["Content-Disposition"] = f'inline; filename="{name}"'
-        return response.make_conditional(request)
+        response.make_conditional(request)
+        return response
 
     @api.get("/invoices")
     @api.input(Newest, location="query", arg_name="newest")
