@@ -10,7 +10,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from shared.runtime.ops import Check
 
 
-def engine(url: str, application_name: str, *, pool_size: int = 5) -> Engine:
+def engine(url: str, application_name: str, *, pool_size: int = 5, options: str = "") -> Engine:
+    """`options`: settings of this process's sessions that differ from its role's, e.g. `-c lock_timeout=2s`."""
     return create_engine(
         url.replace("postgresql://", "postgresql+psycopg://", 1),
         pool_size=pool_size,
@@ -20,6 +21,7 @@ def engine(url: str, application_name: str, *, pool_size: int = 5) -> Engine:
         connect_args={
             "application_name": application_name,
             "connect_timeout": 5,
+            "options": options,
             # A server that lost power sends no goodbye: notice within about 20 s.
             "keepalives_idle": 10,
             "keepalives_interval": 5,

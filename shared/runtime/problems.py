@@ -9,6 +9,7 @@ from typing import Any
 
 from apiflask import APIFlask, HTTPError
 from flask import Response, json, request
+from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
@@ -42,10 +43,32 @@ def install(app: APIFlask) -> None:
     app.register_error_handler(Problem, lambda problem: problem.response())
     app.register_error_handler(HTTPError, lambda error: _of_validation(error).response())
     app.register_error_handler(HTTPException, lambda error: _of_flask(error).response())
-    app.register_error_handler(OperationalError, lambda error: _of_database(error).response())
-    app.register_error_handler(InterfaceError, lambda error: _of_database(error).response())
-    app.register_error_handler(PoolTimeout, lambda error: _of_database(error).response())
+    app.register_error_handler(OperationalError, lambda error: of_database(error).response())
+    app.register_error_handler(InterfaceError, lambda error: of_database(error).response())
+    app.register_error_handler(PoolTimeout, lambda error: of_database(error).response())
+    app.register_error_handler(RecursionError, lambda _error: _TOO_DEEP.response())
     app.register_error_handler(Exception, lambda error: _unexpected(error).response())
+
+
+class Document(BaseModel):
+    """The shape of every error, for the API descriptions."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For `app.doc(responses=…)`: these answers are problems."""
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": {CONTENT_TYPE: {"schema": Document}}}
+        for status in statuses
+    }
+
+
+# What reads JSON gives up at some depth.
+_TOO_DEEP = Problem(400, "bad-request", "The body is nested too deeply.")
 
 
 def _of_flask(error: HTTPException) -> Problem:
@@ -64,12 +87,13 @@ def _of_validation(error: HTTPError) -> Problem:
         for field, messages in place.items()
         for message in (messages if isinstance(messages, list) else [str(messages)])
     ]
-    status = HTTPStatus(error.status_code)
+    # A header that is missing or malformed is a bad request; a body or query that is well-formed but wrong is a 422.
+    status = HTTPStatus(400 if "headers" in places else error.status_code)
     said = error.message or status.phrase
     return Problem(status, "invalid", said, errors=errors) if errors else Problem(status, _slug(status.phrase), said)
 
 
-def _of_database(error: Exception) -> Problem:
+def of_database(error: Exception) -> Problem:
     """Away, overloaded or busy: nothing was committed that the client was not told of, so it may try again."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     logs.get().warning("the database did not answer", path=request.path, error=str(cause).splitlines()[0])
