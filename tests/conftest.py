@@ -13,6 +13,8 @@ import pytest
 from infra.native.stack import Stack
 from tests.support.stacks import SECRETS, temporary_stack
 
+pytest_plugins = ["tests.support.orders"]
+
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Stack]:

@@ -7,6 +7,12 @@ from shared.runtime.settings import ProcessSettings
 
 class ApiSettings(ProcessSettings):
     database_url: str = Field(repr=False)
+    operator_token: str = Field("", repr=False, description="opens the list of all orders; empty: nobody may")
+    billing_public_url: str = Field(
+        "http://127.0.0.1:8002",
+        pattern=r"^https?://[\w.-]+(:\d+)?$",
+        description="where a customer's browser finds the invoice of an order",
+    )
 
 
 class RelaySettings(ProcessSettings):
