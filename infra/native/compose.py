@@ -3,7 +3,8 @@
 Three rules turn a container's view of the world into a process's:
 
     names      inside, a service is `kafka:19094` and listens on `0.0.0.0:19094`; here both are 127.0.0.1 and the port
-               that the file publishes for it (or the same number where it publishes none), plus PORT_OFFSET
+               that the file publishes for it (or the same number where it publishes none), plus PORT_OFFSET;
+               127.0.0.1 and a port that only another service publishes is what a browser opens: that service's
     folders    a named volume is <run>/data/<volume>, a tmpfs is <run>/tmp/<service>
     x-native   `entrypoint` starts what an image would, `healthcheck` replaces a check that needs the image
 
@@ -19,6 +20,7 @@ from typing import Any
 import yaml
 
 FILE = "docker-compose.yml"
+MACHINE = "127.0.0.1"
 LOCAL = ("0.0.0.0", "127.0.0.1", "localhost")  # noqa: S104
 
 
@@ -65,6 +67,8 @@ def read(project: Path, run: Path, variables: Mapping[str, str], *, offset: int 
     document = yaml.safe_load((project / FILE).read_text())
     services: dict[str, Any] = _interpolated(document["services"], variables)
     ports = {name: _ports(service, offset) for name, service in services.items()}
+    entries = [entry for service in services.values() for entry in service.get("ports", [])]
+    ports[MACHINE] = {published: published + offset for published, _inside in map(_split_port, entries)}
     steps = {
         name
         for service in services.values()
@@ -129,12 +133,14 @@ class _Translator:
         return text
 
     def _translated(self, match: re.Match[str]) -> str:
-        host = self._service if match[1] in LOCAL else match[1]
+        host, port = self._service if match[1] in LOCAL else match[1], int(match[2])
         try:
-            return f"127.0.0.1:{self._ports[host][int(match[2])]}"
+            if match[1] == MACHINE and port not in self._ports[host]:
+                host = MACHINE
+            return f"127.0.0.1:{self._ports[host][port]}"
         except KeyError:
             raise BadComposeFile(
-                f"{self._service}: {match[0]}: {host} neither publishes nor exposes port {match[2]}"
+                f"{self._service}: {match[0]}: {host} neither publishes nor exposes port {port}"
             ) from None
 
 

@@ -68,6 +68,13 @@ def test_every_address_is_on_loopback_and_leads_to_the_process_it_names(plan: co
         assert "0.0.0.0" not in str(program.environment)
 
 
+def test_an_address_for_the_browser_leads_to_the_published_port_here(plan: compose.Plan) -> None:
+    told = plan.programs["orders-api"].environment["BILLING_PUBLIC_URL"]
+    assert told == f"http://127.0.0.1:{plan.programs['billing-api'].published[0]}"
+    moved = compose.read(PROJECT, RUN, SECRETS | {"BILLING_PORT": "18002"}, offset=OFFSET)
+    assert moved.programs["orders-api"].environment["BILLING_PUBLIC_URL"] == f"http://127.0.0.1:{18002 + OFFSET}"
+
+
 def test_no_two_processes_want_the_same_port(plan: compose.Plan) -> None:
     ports = [port for program in plan.programs.values() for port in program.ports]
     assert len(ports) == len(set(ports))
@@ -104,6 +111,7 @@ def write(folder: Path, services: str) -> Path:
         ("  a: {image: x, command: [x]}", "needs Docker"),
         ("  a: {build: ., command: [x], ports: ['8000:8000']}", "127.0.0.1:<published>:<inside>"),
         ("  a: {build: ., command: [x], environment: {B: '0.0.0.0:81'}}", "neither publishes nor exposes"),
+        ("  a: {build: ., command: [x], environment: {B: 'http://127.0.0.1:81'}}", "neither publishes nor exposes"),
         ("  a: {build: ., command: [x], environment: {B: '${C:?say why}'}}", "C is not set: say why"),
         ("  a: {build: ., command: [x], volumes: ['./here:/there']}", "named volume"),
     ],
