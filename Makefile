@@ -33,6 +33,13 @@ restart: need-S ## stop and start a process: S=orders-relay
 psql: ## a prompt in a database: DB=orders, billing or analytics
 	@infra/stack.sh psql $(DB)
 
+# ---- proof -----------------------------------------------------------------------------------------------------------
+
+OUTSIDE = .venv/bin/python -m infra.outside
+.PHONY: audit
+audit: .venv/run-installed ## was any order lost, doubled or changed? WAIT=60 to settle, ORDER=id for one life, ARGS=--json
+	@$(OUTSIDE) services.control_room.audit $(if $(ORDER),--order $(ORDER),--wait $(or $(WAIT),60)) $(ARGS)
+
 .PHONY: need-S
 need-S:
 	@[ -n "$(S)" ] || { echo "which process? e.g. make $(MAKECMDGOALS) S=billing-consumer; make ps lists them"; exit 2; }

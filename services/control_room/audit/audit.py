@@ -1,0 +1,192 @@
+"""One audit, from the first stream to the last verdict.
+
+does    opens a snapshot of every place, runs the promises over the merged streams, then the sums
+reads   three databases, the topic, the mailbox, the ledger
+writes  nothing
+next    promises.py
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import psycopg
+
+from services.control_room.audit import ledger, promises, streams, topic
+from services.control_room.audit.lives import merged
+from services.control_room.audit.promises import Known, Letters
+from services.control_room.audit.streams import Row
+from services.control_room.audit.verdicts import Verdicts
+from services.control_room.settings import PlacesSettings
+from shared.messaging import retention
+
+T = TypeVar("T")
+Progress = Callable[[str, int], None]
+Connections = dict[str, psycopg.Connection[Row]]
+
+
+def run(places: PlacesSettings, progress: Progress = lambda _what, _count: None) -> Verdicts:
+    """Downstream first, Orders last: whatever has had an effect is then among the orders. In the other direction, only
+    what was confirmed before the audit began is asked for its effects."""
+    verdicts = Verdicts()
+    with ExitStack() as closing:
+        before = datetime.now(UTC)
+        records, mails = _unsorted(places, closing, progress)
+        opened: Connections = {
+            name: closing.enter_context(streams.snapshot(places.database_url(name), name))
+            for name in ("analytics", "billing", "orders")
+        }
+        letters = _letters(opened, verdicts)
+        known = Known(before, _outbox_floor(opened["orders"]), _floors(opened), records.first, letters)
+        _no_id_is_parked(records.without_id, letters, verdicts)
+        _by_event(opened, records.by_event, known, verdicts, progress)
+        told = streams.acknowledged(places.ledger, closing)
+        _by_order(opened, mails, told, known, verdicts, progress)
+        _sums(opened["analytics"], known, verdicts)
+        _gapless(opened["billing"], verdicts)
+        _unpublished(opened["orders"], verdicts)
+        _tasks(opened["billing"], verdicts)
+    _one_order_per_key(places.ledger, verdicts)
+    return verdicts
+
+
+class _Records:
+    def __init__(self, places: PlacesSettings, closing: ExitStack, progress: Progress) -> None:
+        opened = topic.Topic(places.kafka_bootstrap, places.topic)
+        closing.callback(opened.close)
+        self.first, self.without_id = opened.first, list[topic.Record]()
+        self.by_event = streams.records_by_event(_counted("topic", self._sifted(opened), progress), closing)
+
+    def _sifted(self, opened: topic.Topic) -> Iterator[topic.Record]:
+        for record in opened.records():
+            if record.event_id is None:
+                self.without_id.append(record)
+            yield record
+
+
+def _unsorted(places: PlacesSettings, closing: ExitStack, progress: Progress) -> tuple[_Records, Iterator[Row]]:
+    mails = streams.mails(places.mail_url, closing, lambda rows: _counted("mailbox", rows, progress))
+    return _Records(places, closing, progress), mails
+
+
+def _by_event(opened: Connections, records: Iterator[Row], known: Known, to: Verdicts, progress: Progress) -> None:
+    places = {
+        "outbox": streams.rows(opened["orders"], streams.OUTBOX_BY_EVENT),
+        "topic": records,
+        "billing_inbox": streams.rows(opened["billing"], streams.INBOX.format("billing")),
+        "analytics_inbox": streams.rows(opened["analytics"], streams.INBOX.format("analytics")),
+    }
+    for event_id, rows in _counted("events", merged(places), progress):
+        for promise in promises.BY_EVENT:
+            promise(event_id, rows, known, to)
+        for consumer in ("billing", "analytics"):
+            promises.remembered_once(consumer, event_id, rows, known, to)
+    if known.expired:
+        to.on_topic.notes.append(f"{known.expired} expired from the topic, proven by the inboxes")
+
+
+def _by_order(
+    opened: Connections, mails: Iterator[Row], told: Iterator[Row], known: Known, to: Verdicts, progress: Progress
+) -> None:
+    places = {
+        "orders": streams.rows(opened["orders"], streams.ORDERS),
+        "lines": streams.rows(opened["orders"], streams.ORDER_LINES),
+        "outbox": streams.by_uuid(streams.rows(opened["orders"], streams.OUTBOX_BY_ORDER)),
+        "invoices": streams.rows(opened["billing"], streams.INVOICES),
+        "pdfs": streams.rows(opened["billing"], streams.PDFS),
+        "mails": mails,
+        "counted": streams.rows(opened["analytics"], streams.COUNTED),
+        "ledger": told,
+    }
+    for order_id, rows in _counted("orders", merged(places), progress):
+        for promise in promises.BY_ORDER:
+            promise(order_id, rows, known, to)
+
+
+def _letters(opened: Connections, verdicts: Verdicts) -> Letters:
+    letters = Letters()
+    for consumer in ("billing", "analytics"):
+        for event_id, payload_hash, partition, offset, reason, outcome, letter_id in opened[consumer].execute(
+            'SELECT event_id, payload_hash, partition, "offset", reason, outcome, id FROM dead_letters ORDER BY id'
+        ):
+            verdicts.parked.checked += 1
+            if outcome is None:
+                verdicts.parked.notes.append(
+                    f"{consumer} letter {letter_id}: {reason}, event {event_id or 'without id'}"
+                )
+            if event_id is None:
+                letters.by_place.add((consumer, partition, offset))
+                continue
+            letters.by_event.setdefault((consumer, event_id), set()).add(payload_hash)
+            if outcome != "redriven" and reason != "payload-mismatch":
+                letters.unapplied.add((consumer, event_id))
+    return letters
+
+
+def _outbox_floor(orders: psycopg.Connection[Row]) -> Any:
+    return retention.partitions(orders, "outbox")[0].first
+
+
+def _floors(opened: Connections) -> dict[str, Any]:
+    asked = {
+        name: opened[name].execute("SELECT floor FROM inbox_floor").fetchone() for name in ("billing", "analytics")
+    }
+    return {name: row[0] for name, row in asked.items() if row}
+
+
+def _no_id_is_parked(records: Iterable[topic.Record], letters: Letters, verdicts: Verdicts) -> None:
+    for record in records:
+        place = record.partition, record.offset
+        parked = all((consumer, *place) in letters.by_place for consumer in ("billing", "analytics"))
+        verdicts.same_bytes.check(parked, f"partition {place[0]} offset {place[1]}", "no event, and nobody parked it")
+
+
+def _sums(analytics: psycopg.Connection[Row], known: Known, verdicts: Verdicts) -> None:
+    """Of the orders that Analytics has counted, in the same snapshot: exact, also while orders come in."""
+    days, products = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+    for day, currency, orders, revenue in analytics.execute("SELECT day, currency, orders, revenue FROM daily_sales"):
+        days.update({(day, currency, "orders"): orders, (day, currency, "revenue"): revenue})
+    for sku, currency, units, revenue in analytics.execute("SELECT sku, currency, units, revenue FROM product_sales"):
+        products.update({(sku, currency, "units"): units, (sku, currency, "revenue"): revenue})
+    for found, expected in ((days, known.expected_days), (products, known.expected_products)):
+        for figure in found.keys() | expected.keys():
+            why = f"Analytics says {found[figure]}, the orders {expected[figure]}"
+            verdicts.sums.check(found[figure] == expected[figure], " ".join(map(str, figure)), why)
+
+
+def _gapless(billing: psycopg.Connection[Row], verdicts: Verdicts) -> None:
+    query = """SELECT s.series, s.next_number - 1, count(i.number), min(i.number), max(i.number)
+                 FROM invoice_series s LEFT JOIN invoices i USING (series) GROUP BY s.series ORDER BY s.series"""
+    for series, taken, count, low, high in billing.execute(query):
+        whole = count == taken and (count == 0 or (low, high) == (1, count))
+        verdicts.gapless.check(whole, f"series {series}", f"{taken} numbers taken, {count} invoices, {low}…{high}")
+        verdicts.gapless.checked += max(0, count - 1)
+
+
+def _unpublished(orders: psycopg.Connection[Row], verdicts: Verdicts) -> None:
+    query = "SELECT event_id FROM outbox WHERE published_at IS NULL ORDER BY event_id LIMIT 1000"
+    for (event_id,) in orders.execute(query):
+        verdicts.published.check(False, event_id, "unpublished")
+    verdicts.published.checked += 1
+
+
+def _tasks(billing: psycopg.Connection[Row], verdicts: Verdicts) -> None:
+    query = """SELECT kind, key, state, last_error FROM tasks
+                WHERE state = 'dead' OR (state = 'leased' AND due_at < now() - interval '5 minutes') LIMIT 1000"""
+    for kind, key, state, error in billing.execute(query):
+        verdicts.tasks.check(False, f"{kind} {key}", f"{state}: {error}")
+    verdicts.tasks.checked += 1
+
+
+def _one_order_per_key(path: str, verdicts: Verdicts) -> None:
+    for key, orders in ledger.orders_by_key(path):
+        verdicts.one_order_per_key.check(len(orders) == 1, key, f"orders {', '.join(orders)}")
+
+
+def _counted(what: str, rows: Iterable[T], progress: Progress) -> Iterator[T]:
+    for count, row in enumerate(rows, 1):
+        if count % 5000 == 0:
+            progress(what, count)
+        yield row

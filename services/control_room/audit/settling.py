@@ -1,0 +1,73 @@
+"""Waiting until nothing is in flight, with a limit: then what the audit finds missing is missing."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+
+from services.control_room.settings import PlacesSettings
+
+# Drafts are not in flight. An invoice that cannot be delivered has arrived where it will ever be.
+UNPUBLISHED = "SELECT count(*) FROM outbox WHERE published_at IS NULL"
+CONFIRMED = "SELECT count(*) FROM orders WHERE status = 'confirmed'"
+INVOICED = "SELECT count(*) FROM invoices"
+UNSENT = "SELECT count(*) FROM invoices WHERE sent_at IS NULL AND refusal IS NULL"
+COUNTED = "SELECT count(*) FROM counted_orders"
+PARKED = "SELECT count(DISTINCT event_id) FROM dead_letters WHERE consumer = %s AND outcome IS DISTINCT FROM 'redriven'"
+
+
+@dataclass(frozen=True)
+class InFlight:
+    unpublished: int
+    not_invoiced: int
+    not_counted: int
+    not_mailed: int
+
+    @property
+    def total(self) -> int:
+        return self.unpublished + self.not_invoiced + self.not_counted + self.not_mailed
+
+    def __str__(self) -> str:
+        names = ("unpublished", "not invoiced", "not counted", "not mailed")
+        values = (self.unpublished, self.not_invoiced, self.not_counted, self.not_mailed)
+        return " · ".join(f"{value} {name}" for name, value in zip(names, values, strict=True) if value) or "nothing"
+
+
+def in_flight(places: PlacesSettings) -> InFlight:
+    """Parked orders have no effect to wait for, so they are not waited for."""
+    confirmed, unpublished = _ask(places, "orders", CONFIRMED), _ask(places, "orders", UNPUBLISHED)
+    invoiced, unsent = _ask(places, "billing", INVOICED), _ask(places, "billing", UNSENT)
+    counted = _ask(places, "analytics", COUNTED)
+    return InFlight(unpublished, max(0, confirmed - invoiced), max(0, confirmed - counted), unsent)
+
+
+def settle(places: PlacesSettings, limit_s: float, say: Callable[[InFlight], None]) -> bool:
+    """True when nothing is in flight any more; False when the limit came first, or nothing moves but parked events."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            now = in_flight(places)
+        except psycopg.OperationalError:
+            now = None  # a database that is just coming back is asked again
+        if now is not None:
+            say(now)
+            if now.total == 0 or _only_parked(places, now):
+                return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+
+
+def _only_parked(places: PlacesSettings, now: InFlight) -> bool:
+    if now.unpublished or now.not_mailed:
+        return False
+    return now.not_invoiced <= _ask(places, "billing", PARKED, "billing") and now.not_counted <= _ask(
+        places, "analytics", PARKED, "analytics"
+    )
+
+
+def _ask(places: PlacesSettings, database: str, query: str, *parameters: str) -> int:
+    with psycopg.connect(places.database_url(database), autocommit=True, connect_timeout=5) as connection:
+        row = connection.execute(query.encode(), parameters).fetchone()
+    return int(row[0]) if row else 0

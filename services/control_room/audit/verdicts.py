@@ -1,0 +1,59 @@
+"""What the audit has to say: one verdict per promise, with counts and the first offenders."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+NAMED = 10
+
+
+@dataclass
+class Verdict:
+    promise: str
+    checked: int = 0
+    broken: int = 0
+    offenders: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def check(self, holds: bool, offender: object, why: str = "") -> bool:
+        self.checked += 1
+        if not holds:
+            self.broken += 1
+            if len(self.offenders) < NAMED:
+                self.offenders.append(f"{offender} {why}".strip())
+        return holds
+
+    @property
+    def holds(self) -> bool:
+        return self.broken == 0
+
+
+@dataclass
+class Verdicts:
+    """The promises, in the order in which an order meets them."""
+
+    one_event: Verdict = field(default_factory=lambda: Verdict("a confirmed order has one event, a draft none"))
+    published: Verdict = field(default_factory=lambda: Verdict("nothing waits to be published"))
+    on_topic: Verdict = field(default_factory=lambda: Verdict("every published event is on the topic"))
+    same_bytes: Verdict = field(default_factory=lambda: Verdict("the topic holds what Orders wrote, or it is parked"))
+    billing_inbox: Verdict = field(default_factory=lambda: Verdict("Billing knows every event, once"))
+    analytics_inbox: Verdict = field(default_factory=lambda: Verdict("Analytics knows every event, once"))
+    one_invoice: Verdict = field(default_factory=lambda: Verdict("a confirmed order has one invoice"))
+    amounts: Verdict = field(default_factory=lambda: Verdict("invoice and order agree in every amount"))
+    gapless: Verdict = field(default_factory=lambda: Verdict("invoice numbers have no gap"))
+    one_pdf: Verdict = field(default_factory=lambda: Verdict("an invoice has one PDF, and it is unchanged"))
+    mailed: Verdict = field(default_factory=lambda: Verdict("an invoice was mailed under one Message-ID"))
+    copies: Verdict = field(default_factory=lambda: Verdict("copies in the mailbox ≤ 1 + unknown outcomes"))
+    counted: Verdict = field(default_factory=lambda: Verdict("a confirmed order is counted once"))
+    sums: Verdict = field(default_factory=lambda: Verdict("sales figures equal the orders' sums"))
+    orphans: Verdict = field(default_factory=lambda: Verdict("no invoice, mail or count without an order"))
+    acknowledged: Verdict = field(default_factory=lambda: Verdict("what a client was told is there"))
+    one_order_per_key: Verdict = field(default_factory=lambda: Verdict("no Idempotency-Key has two orders"))
+    tasks: Verdict = field(default_factory=lambda: Verdict("no task is dead or leased for ever"))
+    parked: Verdict = field(default_factory=lambda: Verdict("whatever is parked is named"))
+
+    def __iter__(self) -> Iterator[Verdict]:
+        yield from vars(self).values()
+
+    @property
+    def hold(self) -> bool:
+        return all(verdict.holds for verdict in self)
