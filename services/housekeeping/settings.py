@@ -14,6 +14,9 @@ class HousekeepingSettings(ProcessSettings):
     crontab: str = "17 * * * *"
     inbox_retention_days: int = Field(14, ge=1)
     outbox_retention_days: int = Field(14, ge=1)
+    idempotency_keys_hours: int = Field(24, ge=1, description="how long a client may ask again")
+    done_tasks_days: int = Field(30, ge=1, description="how long a person can see what was done")
+    minute_sales_hours: int = Field(48, ge=1)
 
     @model_validator(mode="after")
     def _outbox_outlives_inbox(self) -> Self:
@@ -21,13 +24,8 @@ class HousekeepingSettings(ProcessSettings):
             raise ValueError("the outbox must be kept at least as long as the inbox: it is what can be sent again")
         return self
 
-    def database_urls(self) -> list[str]:
-        return [self.orders_database_url, self.billing_database_url, self.analytics_database_url]
-
-    def tables(self) -> list[tuple[str, str, int]]:
-        """Where, which table, and for how many days its rows are kept."""
-        return [
-            (self.orders_database_url, "outbox", self.outbox_retention_days),
-            (self.billing_database_url, "inbox", self.inbox_retention_days),
-            (self.analytics_database_url, "inbox", self.inbox_retention_days),
-        ]
+    @model_validator(mode="after")
+    def _tasks_outlive_inbox(self) -> Self:
+        if self.done_tasks_days < self.inbox_retention_days:
+            raise ValueError("done tasks must be kept at least as long as the inbox: two guards are better than one")
+        return self

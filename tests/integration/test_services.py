@@ -1,7 +1,6 @@
 """The services' own handlers on the tables that their migrations make."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from uuid import uuid4
 
 import psycopg
@@ -12,9 +11,7 @@ from sqlalchemy.orm import Session
 from services.analytics.projections import HANDLERS as PROJECTIONS
 from services.analytics.projections import AlreadyCounted
 from services.billing.handlers import HANDLERS, AlreadyInvoiced
-from services.housekeeping.cron import keep_house
-from services.housekeeping.settings import HousekeepingSettings
-from shared.messaging import handlers, retention
+from shared.messaging import handlers
 from shared.messaging.records import Received
 from shared.runtime import database
 from tests.integration.test_migrations import migrate
@@ -52,35 +49,10 @@ def test_sales_are_added_up_per_day_and_product_and_an_order_counts_once(databas
     apply(engine, PROJECTIONS, [streams.received(streams.order(sku="coffee", cents=300))])
     with psycopg.connect(database_url) as connection:
         days = connection.execute("SELECT currency, orders, revenue FROM daily_sales").fetchall()
+        minutes = connection.execute(
+            "SELECT currency, sum(orders), sum(revenue) FROM minute_sales GROUP BY 1"
+        ).fetchall()
         products = connection.execute("SELECT sku, units, revenue FROM product_sales ORDER BY sku").fetchall()
-    assert days == [("EUR", 3, 2800)]
+    assert days == minutes == [("EUR", 3, 2800)]
     assert products == [("coffee", 1, 300), ("tea", 2, 2500)]
     engine.dispose()
-
-
-def test_housekeeping_makes_the_days_that_are_needed_and_then_rests(postgres: str) -> None:
-    urls = {}
-    for service in ("orders", "billing", "analytics"):
-        urls[service] = postgres.rsplit("/", 1)[0] + f"/house_{service}_{uuid4().hex[:8]}"
-        with psycopg.connect(postgres, autocommit=True) as admin:
-            admin.execute(f'CREATE DATABASE "{urls[service].rsplit("/", 1)[1]}"'.encode())
-        migrate(service, urls[service])
-    settings = HousekeepingSettings(
-        process="housekeeping",
-        orders_database_url=urls["orders"],
-        billing_database_url=urls["billing"],
-        analytics_database_url=urls["analytics"],
-    )
-    assert keep_house(settings) == 3 * (14 + 1 + 14)
-    assert keep_house(settings) == 0
-    shorter = settings.model_copy(update={"inbox_retention_days": 10})
-    assert keep_house(shorter) == 2 * 4, "four days of each inbox are dropped"
-    with psycopg.connect(urls["billing"]) as connection:
-        floor, today = connection.execute(
-            "SELECT floor, (now() AT TIME ZONE 'UTC')::date FROM inbox_floor"
-        ).fetchone() or (None, None)
-    assert today is not None
-    assert floor == retention.first_id(today - timedelta(days=10)), "what was dropped is below the floor"
-    with psycopg.connect(postgres, autocommit=True) as admin:
-        for url in urls.values():
-            admin.execute(f'DROP DATABASE "{url.rsplit("/", 1)[1]}" WITH (FORCE)'.encode())

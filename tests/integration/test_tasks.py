@@ -170,3 +170,36 @@ def test_backoff_doubles_with_jitter_up_to_its_limit() -> None:
     for attempts, ceiling in ((1, 2), (2, 4), (4, 16), (9, 60), (500, 60)):
         waits = [tasks.backoff_s(settings, attempts) for _ in range(50)]
         assert ceiling / 2 <= min(waits) < max(waits) <= ceiling
+
+
+def test_a_purge_takes_old_done_tasks_a_batch_at_a_time_and_nothing_else(engine: Engine, database_url: str) -> None:
+    add(engine, "old-1", "old-2", "old-3", "young", "dead")
+    for task in lease(engine, 5):
+        fail(engine, task, for_good=True) if task.key == "dead" else complete(engine, task)
+    add(engine, "alive")
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE tasks SET created_at = now() - interval '99 days'")
+        connection.execute(
+            "UPDATE tasks SET finished_at = now() - interval '31 days' WHERE key NOT IN ('young', 'alive')"
+        )
+    assert [purge(engine, 2), purge(engine, 2)] == [2, 1]
+    with psycopg.connect(database_url) as connection:
+        left = connection.execute("SELECT key, state FROM tasks ORDER BY key").fetchall()
+    assert left == [("alive", "queued"), ("dead", "dead"), ("young", "done")]
+
+
+def test_a_purge_does_not_wait_for_a_task_in_somebodys_hands(engine: Engine, database_url: str) -> None:
+    add(engine, "held", "free")
+    for task in lease(engine, 2):
+        complete(engine, task)
+    with psycopg.connect(database_url) as holder:
+        holder.execute("UPDATE tasks SET finished_at = now() - interval '31 days'")
+        holder.commit()
+        holder.execute("SELECT FROM tasks WHERE key = 'held' FOR UPDATE")
+        assert purge(engine, 9) == 1
+    assert purge(engine, 9) == 1
+
+
+def purge(engine: Engine, most: int) -> int:
+    with Session(engine) as session, session.begin():
+        return tasks.purge(session, older_than_days=30, most=most)
