@@ -57,6 +57,12 @@ types: .venv/dev-installed ## strict type checking
 format: .venv/dev-installed ## put the code into shape
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
+# ---- measurements ----------------------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: .venv/dev-installed ## how fast the pattern is, against bars: QUICK=1 for a small run, ONLY=relay for a part of it
+	@.venv/bin/python -m loadtest.bench $(if $(QUICK),--quick) $(ONLY)
+
 # ---- installation ----------------------------------------------------------------------------------------------------
 
 .venv/bin/uv:

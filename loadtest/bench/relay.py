@@ -1,133 +1,117 @@
-"""How fast the relay is: `python -m loadtest.bench.relay` (TEST_POSTGRES_URL, TEST_KAFKA_BOOTSTRAP).
+"""Draining the outbox: the relay against a bare loop that only selects and produces."""
 
-drain    N rows from the outbox to Kafka, against a bare loop that selects and produces the same rows in the same
-         batches with no lock, no acknowledgement per batch and no mark
-latency  from the commit of an event to the moment a consumer has it, at a steady rate
-"""
-
-import argparse
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from uuid import uuid4
 
 import psycopg
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from shared.messaging import kafka, retention, schema
+from loadtest.bench import orders
+from loadtest.bench.figures import Figure, in_turn, ratio
+from loadtest.bench.servers import Bench
+from shared.messaging import kafka, outbox, retention, schema
 from shared.messaging.kafka import KafkaSettings
-from shared.messaging.relay import SELECT, SESSION, Relay
+from shared.messaging.relay import SESSION, Relay, RelaySettings
+
+PARTITIONS = 3
+SAMPLES = 1000
 
 FILL = """
     INSERT INTO outbox (event_id, topic, key, value, headers)
-    SELECT uuidv7(), %s, 'order-' || mod(i, 5000), convert_to(repeat('x', %s), 'UTF8'),
-           '{"content-type": "application/cloudevents+json"}'
-    FROM generate_series(1, %s) AS i
+    SELECT uuidv7(), %(topic)s, sample.key || mod(round, 5), sample.value, %(headers)s::jsonb
+    FROM generate_series(1, %(rounds)s) AS round, unnest(%(keys)b::text[], %(values)b::bytea[]) AS sample (key, value)
+"""
+
+# The relay's SELECT, except that it remembers how far it came: wrong (a lower seq may commit later), and fast.
+BARE_SELECT = """
+    SELECT row.*
+    FROM unnest(%(shards)s::smallint[], %(after)s::bigint[]) AS wanted (shard, after)
+    CROSS JOIN LATERAL (
+        SELECT outbox.shard, seq, topic, key, value FROM outbox
+        WHERE outbox.shard = wanted.shard AND published_at IS NULL AND seq > wanted.after
+        ORDER BY seq LIMIT %(per_shard)s
+    ) AS row
 """
 
 
-@dataclass(frozen=True)
-class Drain:
-    rows: int
-    relay_per_s: float
-    bare_per_s: float
-
-    @property
-    def ratio(self) -> float:
-        return self.relay_per_s / self.bare_per_s
+def measure(bench: Bench) -> list[Figure]:
+    rows = 40_000 if bench.quick else 200_000
+    bench.say(f"relay: {rows:,} rows of the outbox")
+    with Outbox.installed(bench) as place:
+        ways = {"relay": lambda: place.drained(rows), "bare loop": lambda: place.looped(rows)}
+        rates = in_turn(ways, rounds=bench.rounds, unit="/s", say=bench.say)
+    return [ratio("relay", "relay against a bare loop", *rates.values(), at_least=0.2)]
 
 
 @dataclass(frozen=True)
-class Latency:
-    events: int
-    p50_ms: float
-    p99_ms: float
+class Outbox:
+    url: str
+    topic: str
+    kafka: KafkaSettings
 
+    @classmethod
+    @contextmanager
+    def installed(cls, bench: Bench) -> Iterator["Outbox"]:
+        """With 29 daily partitions, as it is after two weeks."""
+        with bench.topic(PARTITIONS) as topic, bench.database() as url:
+            with psycopg.connect(url, autocommit=True) as connection:
+                schema.install(connection, "outbox")
+                retention.create_partitions(connection, "outbox", back_days=14)
+            yield cls(url, topic, KafkaSettings(bench.kafka))
 
-def drain(postgres: str, bootstrap: str, *, rows: int = 200_000, value_bytes: int = 700) -> Drain:
-    with _outbox(postgres, bootstrap) as (url, topic):
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(FILL, (topic, value_bytes, rows))
-            connection.execute("ANALYZE outbox")
-        bare = _bare_loop(url, bootstrap, rows)
-        relay = Relay("bench", url, KafkaSettings(bootstrap))
-        while relay.step() == 0:  # connects, takes the shards, makes the producer known
-            pass
-        started, done = time.perf_counter(), 0
-        while step := relay.step():
-            done += step
-        seconds = time.perf_counter() - started
-        relay.close()
-    return Drain(rows, done / seconds, bare)
+    def fill(self, rows: int) -> None:
+        samples = list(orders.values(SAMPLES))
+        columns = {"keys": [key for key, _ in samples], "values": [value for _, value in samples]}
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("TRUNCATE outbox")
+            parameters = {"topic": self.topic, "headers": outbox.HEADERS, "rounds": rows // SAMPLES, **columns}
+            connection.execute(FILL, parameters)
+            connection.execute("VACUUM ANALYZE outbox")
+            connection.execute("CHECKPOINT")
 
+    def drained(self, rows: int) -> float:
+        """From the end of the first batch: connecting and taking the shards is not what is measured."""
+        self.fill(rows)
+        relay = Relay("bench", self.url, self.kafka)
+        try:
+            first = 0
+            while not first:
+                first = relay.step()
+            started, done = time.perf_counter(), 0
+            while step := relay.step():
+                done += step
+            seconds = time.perf_counter() - started
+        finally:
+            relay.close()
+        if first + done != rows:
+            raise RuntimeError(f"{rows} rows, published {first + done}")
+        return done / seconds
 
-def _bare_loop(url: str, bootstrap: str, rows: int) -> float:
-    """The same statement in the same batches; `last seq seen` instead of marks, which is wrong and fast."""
-    producer, done = kafka.producer(KafkaSettings(bootstrap)), 0
-    producer.list_topics(timeout=10)
-    options = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
-    select = SELECT.replace("published_at IS NULL", "published_at IS NULL AND seq > %(after)s").replace(
-        "SELECT event_id, topic", "SELECT seq, topic"
-    )
-    after = [0] * 8
-    with psycopg.connect(url, autocommit=True, options=options) as connection:
-        started = time.perf_counter()
-        while True:
-            batch = []
-            for shard in range(8):
-                parameters = {
-                    "shards": [shard],
-                    "after": after[shard],
-                    "per_shard": 250,
-                    "limit": 2000,
-                    "held_back": [],
-                }
-                part = connection.execute(select, parameters, prepare=True, binary=True).fetchall()
-                after[shard] = part[-1][0] if part else after[shard]
-                batch += part
-            if not batch:
-                break
-            for _seq, topic, key, value, _headers in batch:
-                producer.produce(topic, value, key.encode())
-            producer.poll(0)
-            done += len(batch)
-        producer.flush(60)
-        seconds = time.perf_counter() - started
-    assert done == rows, (done, rows)
-    return done / seconds
-
-
-@contextmanager
-def _outbox(postgres: str, bootstrap: str) -> Iterator[tuple[str, str]]:
-    """A database with 29 daily partitions and a topic with 6 partitions, gone afterwards."""
-    name = f"bench_{uuid4().hex[:8]}"
-    url = postgres.rsplit("/", 1)[0] + "/" + name
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 6, 1)])[name].result(10)
-    with psycopg.connect(postgres, autocommit=True) as server:
-        server.execute(f'CREATE DATABASE "{name}"')
-    try:
-        with psycopg.connect(url, autocommit=True) as connection:
-            schema.install(connection, "outbox")
-            retention.create_partitions(connection, "outbox", back_days=14)
-        yield url, name
-    finally:
-        with psycopg.connect(postgres, autocommit=True) as server:
-            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-        admin.delete_topics([name])[name].result(10)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m loadtest.bench.relay", description=__doc__)
-    parser.add_argument("--rows", type=int, default=200_000)
-    arguments = parser.parse_args()
-    postgres, bootstrap = os.environ["TEST_POSTGRES_URL"], os.environ["TEST_KAFKA_BOOTSTRAP"]
-    drained = drain(postgres, bootstrap, rows=arguments.rows)
-    rates = f"{drained.relay_per_s:,.0f}/s against {drained.bare_per_s:,.0f}/s"
-    print(f"drain    {drained.ratio:.2f} × a bare loop   ({rates})")
-
-
-if __name__ == "__main__":
-    main()
+    def looped(self, rows: int) -> float:
+        """No lock, no waiting for acknowledgements between batches, no mark."""
+        self.fill(rows)
+        producer, done = kafka.producer(self.kafka), 0
+        producer.list_topics(timeout=10)
+        settings = RelaySettings()
+        after = dict.fromkeys(range(settings.shards), 0)
+        per_shard = settings.max_batch_rows // settings.shards
+        options = " ".join(f"-c {name}={value}" for name, value in SESSION.items())
+        with psycopg.connect(self.url, autocommit=True, options=options) as connection:
+            started = time.perf_counter()
+            while batch := connection.execute(
+                BARE_SELECT,
+                {"shards": list(after), "after": list(after.values()), "per_shard": per_shard},
+                prepare=True,
+                binary=True,
+            ).fetchall():
+                for shard, seq, topic, key, value in batch:
+                    producer.produce(topic, value, key.encode())
+                    after[shard] = seq
+                producer.poll(0)
+                done += len(batch)
+            producer.flush(60)
+            seconds = time.perf_counter() - started
+        if done != rows:
+            raise RuntimeError(f"{rows} rows, produced {done}")
+        return done / seconds
