@@ -30,8 +30,8 @@ WITH guard AS MATERIALIZED (SELECT floor FROM inbox_floor FOR SHARE),
 claimed AS (
     INSERT INTO inbox (consumer, event_id, payload_hash, deliveries, from_topic, from_partition, from_offset)
     SELECT %(consumer)s, d.event_id, d.payload_hash, d.copies, d.topic, d.partition, d.place
-      FROM unnest(%(ids)s::uuid[], %(hashes)s::bytea[], %(copies)s::int[],
-                  %(topics)s::text[], %(partitions)s::int[], %(offsets)s::bigint[])
+      FROM unnest(%(ids)b::uuid[], %(hashes)b::bytea[], %(copies)b::int[],
+                  %(topics)b::text[], %(partitions)b::int[], %(offsets)b::bigint[])
            AS d (event_id, payload_hash, copies, topic, partition, place), guard
      WHERE d.event_id >= guard.floor AND uuid_extract_timestamp(d.event_id) <= now() + interval '1 hour'
      ORDER BY d.event_id

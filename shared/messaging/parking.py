@@ -106,7 +106,7 @@ def known(session: Session, consumer: str, event_ids: Sequence[UUID]) -> Known:
     letters = Known(list)
     rows = session.connection().exec_driver_sql(
         """SELECT event_id, payload_hash, repaired_hash, reason, outcome FROM dead_letters
-            WHERE consumer = %s AND event_id = ANY(%s)""",
+            WHERE consumer = %s AND event_id = ANY(%b)""",
         (consumer, list(event_ids)),
     )
     for event_id, *letter in rows:

@@ -20,7 +20,7 @@ Place = tuple[str, int]
 STORE = """
 INSERT INTO consumer_offsets AS o (consumer, topic_id, topic, partition, next_offset)
 SELECT %(consumer)s, p.topic_id, p.topic, p.partition, p.next_offset
-  FROM unnest(%(topic_ids)s::text[], %(topics)s::text[], %(partitions)s::int[], %(next)s::bigint[])
+  FROM unnest(%(topic_ids)b::text[], %(topics)b::text[], %(partitions)b::int[], %(next)b::bigint[])
        AS p (topic_id, topic, partition, next_offset)
  ORDER BY p.topic_id, p.partition
 ON CONFLICT (consumer, topic_id, partition) DO UPDATE

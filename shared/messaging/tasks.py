@@ -21,7 +21,7 @@ from shared.messaging.errors import LeaseLost
 # Unique over all states: what was ever asked for is not asked for again. Sorted against deadlocks between two batches.
 ADD = """
 INSERT INTO tasks (kind, key, payload)
-SELECT %s, t.key, t.payload FROM unnest(%s::text[], %s::jsonb[]) AS t (key, payload) ORDER BY t.key
+SELECT %s, t.key, t.payload FROM unnest(%b::text[], %b::text[]::jsonb[]) AS t (key, payload) ORDER BY t.key
 ON CONFLICT (kind, key) DO NOTHING
 """
 
