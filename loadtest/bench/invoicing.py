@@ -6,18 +6,17 @@ Written three ways, all with the same tables and the same rows at the end:
     Bare        set-based, from rows that are ready in memory: what the database could do at the most
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import orjson
 from psycopg import Connection
+from pydantic import TypeAdapter
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from shared.contracts.orders_confirmed import OrderConfirmed
+from shared.contracts.orders_confirmed import Line, OrderConfirmed
 from shared.messaging import inbox, tasks
-from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received
 
 TABLES = """
@@ -28,52 +27,62 @@ CREATE TABLE invoices (
     issued_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (series, number));
 """
 TASK = "invoice.render"
+LINES = TypeAdapter(list[Line])
 
+# In the order of the series, or two takers may deadlock.
 TAKE_NUMBERS = """
-INSERT INTO series AS s (series, next_number) VALUES (%(series)s, 1 + %(count)s)
-ON CONFLICT (series) DO UPDATE SET next_number = s.next_number + %(count)s RETURNING next_number - %(count)s
+INSERT INTO series AS s (series, next_number)
+SELECT series, 1 + count FROM unnest(%(series)b::int[], %(counts)b::bigint[]) AS t (series, count) ORDER BY series
+ON CONFLICT (series) DO UPDATE SET next_number = s.next_number + excluded.next_number - 1
+RETURNING series, next_number
 """
 INVOICES = """
 INSERT INTO invoices (series, number, order_id, event_id, currency, customer, lines, net)
-SELECT %(series)s, %(first)s + row - 1, order_id, event_id, currency, customer, lines, net
-  FROM unnest(%(orders)b::uuid[], %(events)b::uuid[], %(currencies)b::text[], %(customers)b::text[]::jsonb[],
-              %(lines)b::text[]::jsonb[], %(nets)b::bigint[])
-       WITH ORDINALITY AS i (order_id, event_id, currency, customer, lines, net, row)
+SELECT * FROM unnest(%(series)b::int[], %(numbers)b::bigint[], %(orders)b::uuid[], %(events)b::uuid[],
+                     %(currencies)b::text[], %(customers)b::text[]::jsonb[], %(lines)b::text[]::jsonb[],
+                     %(nets)b::bigint[])
 """
 
 
 def invoice(session: Session, received: Sequence[Received]) -> None:
     connection = session.connection()
-    by_series: dict[int, list[Received]] = defaultdict(list)
-    for r in received:
-        by_series[r.partition].append(r)
-    for series, some in sorted(by_series.items()):
-        numbers = connection.exec_driver_sql(TAKE_NUMBERS, {"series": series, "count": len(some)})
-        connection.exec_driver_sql(INVOICES, {"series": series, "first": numbers.scalar_one(), **columns(some)})
+    taken = connection.exec_driver_sql(TAKE_NUMBERS, block(received)).all()
+    connection.exec_driver_sql(INVOICES, {**columns(received), "numbers": numbers(received, taken)})
     tasks.add(session, TASK, {r.event.subject: {} for r in received})
+
+
+def block(received: Sequence[Received]) -> dict[str, list[int]]:
+    counts = Counter(r.partition for r in received)
+    return {"series": list(counts), "counts": list(counts.values())}
+
+
+def numbers(received: Sequence[Received], taken: Iterable[Sequence[int]]) -> list[int]:
+    """Counted back from the end of each block, so in the order of delivery."""
+    counts = Counter(r.partition for r in received)
+    following = {series: end - counts[series] for series, end in taken}
+    given = []
+    for r in received:
+        given.append(following[r.partition])
+        following[r.partition] += 1
+    return given
 
 
 def columns(received: Sequence[Received]) -> dict[str, list[object]]:
     orders: list[OrderConfirmed] = [r.event.data for r in received]
     return {
+        "series": [r.partition for r in received],
         "orders": [order.order_id for order in orders],
         "events": [r.event.id for r in received],
         "currencies": [order.currency for order in orders],
-        "customers": [customer(order) for order in orders],
+        "customers": [order.customer.model_dump_json() for order in orders],
         "lines": [lines(order) for order in orders],
         "nets": [order.total for order in orders],
     }
 
 
-def customer(order: OrderConfirmed) -> str:
-    return orjson.dumps(order.customer.model_dump()).decode()
-
-
 def lines(order: OrderConfirmed) -> str:
-    return orjson.dumps([line.model_dump() for line in order.lines]).decode()
+    return LINES.dump_json(order.lines).decode()
 
-
-HANDLERS: Handlers = {"orders.confirmed": invoice}
 
 CLAIM_ONE = text(
     "INSERT INTO inbox (consumer, event_id, payload_hash, deliveries, from_topic, from_partition, from_offset)"
@@ -102,7 +111,7 @@ def invoice_one(session: Session, consumer: str, r: Received) -> None:
         INVOICE_ONE,
         {
             "series": r.partition, "order_id": order.order_id, "event_id": r.event.id, "currency": order.currency,
-            "customer": customer(order), "lines": lines(order), "net": order.total,
+            "customer": order.customer.model_dump_json(), "lines": lines(order), "net": order.total,
         },
     )  # fmt: skip
     session.execute(TASK_ONE, {"kind": TASK, "key": r.event.subject})
@@ -112,30 +121,21 @@ def invoice_one(session: Session, consumer: str, r: Received) -> None:
 class Bare:
     """The rows of one batch, ready to be written. Building them is not measured; writing them is."""
 
+    received: Sequence[Received]
     claim: dict[str, object]
-    invoices: Sequence[tuple[int, dict[str, list[object]]]]
+    block: dict[str, list[int]]
+    columns: dict[str, list[object]]
     tasks: tuple[str, list[str], list[str]]
 
     @classmethod
     def of(cls, consumer: str, received: Sequence[Received]) -> "Bare":
-        batch = sorted(received, key=lambda r: r.event.id)
-        claim: dict[str, object] = {
-            "consumer": consumer, "ids": [r.event.id for r in batch], "hashes": [r.payload_hash for r in batch],
-            "copies": [1] * len(batch), "topics": [r.topic for r in batch],
-            "partitions": [r.partition for r in batch], "offsets": [r.offset for r in batch],
-        }  # fmt: skip
-        by_series: dict[int, list[Received]] = defaultdict(list)
-        for r in received:
-            by_series[r.partition].append(r)
         subjects = [r.event.subject for r in received]
-        invoices = [(series, columns(some)) for series, some in sorted(by_series.items())]
-        return cls(claim, invoices, (TASK, subjects, ["{}"] * len(subjects)))
+        tasks = (TASK, subjects, ["{}"] * len(subjects))
+        return cls(received, inbox.columns(consumer, received), block(received), columns(received), tasks)
 
     def write(self, connection: Connection) -> None:
         with connection.transaction():
             connection.execute(inbox.CLAIM, self.claim)
-            for series, given in self.invoices:
-                count = len(given["orders"])
-                (first,) = connection.execute(TAKE_NUMBERS, {"series": series, "count": count}).fetchone() or (0,)
-                connection.execute(INVOICES, {"series": series, "first": first, **given})
+            taken = connection.execute(TAKE_NUMBERS, self.block).fetchall()
+            connection.execute(INVOICES, {**self.columns, "numbers": numbers(self.received, taken)})
             connection.execute(tasks.ADD, self.tasks)

@@ -9,6 +9,7 @@ next    consumer.py, the caller
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -89,23 +90,23 @@ def _is_open_question(r: Received, known: parking.Known, result: Claim) -> bool:
 def _insert(
     session: Session, consumer: str, received: Sequence[Received]
 ) -> tuple[UUID, dict[UUID, tuple[bool, bytes]]]:
-    """An id may be in a batch more than once, in a statement only once: the first is claimed, the copies counted."""
-    copies = Counter(r.event.id for r in received)
-    first = {r.event.id: r for r in reversed(received)}
-    batch = [first[event_id] for event_id in sorted(first)]
-    rows = session.connection().exec_driver_sql(
-        CLAIM,
-        {
-            "consumer": consumer,
-            "ids": [r.event.id for r in batch],
-            "hashes": [r.payload_hash for r in batch],
-            "copies": [copies[r.event.id] for r in batch],
-            "topics": [r.topic for r in batch],
-            "partitions": [r.partition for r in batch],
-            "offsets": [r.offset for r in batch],
-        },
-    )
-    answers = list(rows)
+    answers = session.connection().exec_driver_sql(CLAIM, columns(consumer, received)).all()
     if not answers or answers[-1][1] is not None:
         raise Misuse("inbox_floor has no row: run shared/messaging/schema/inbox.sql")
     return answers[-1][0], {event_id: (fresh, payload_hash) for event_id, fresh, payload_hash in answers[:-1]}
+
+
+def columns(consumer: str, received: Sequence[Received]) -> dict[str, object]:
+    """An id may be in a batch more than once, in a statement only once: the first is claimed, the copies counted."""
+    copies = Counter(r.event.id for r in received)
+    first = {r.event.id: r for r in reversed(received)}
+    batch = [first[event_id] for event_id in sorted(first, key=attrgetter("int"))]
+    return {
+        "consumer": consumer,
+        "ids": [r.event.id for r in batch],
+        "hashes": [r.payload_hash for r in batch],
+        "copies": [copies[r.event.id] for r in batch],
+        "topics": [r.topic for r in batch],
+        "partitions": [r.partition for r in batch],
+        "offsets": [r.offset for r in batch],
+    }
