@@ -10,7 +10,7 @@ from infra.native.stack import PROJECT
 from loadtest.bench import consumer, inbox, latency, relay, report
 from loadtest.bench.figures import Figure
 from loadtest.bench.servers import Bench, started
-from shared.runtime import logs
+from shared.runtime import logs, process
 
 PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "consumer": consumer.measure,
@@ -30,6 +30,7 @@ def main() -> int:
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     logs.configure("bench", "warning")
+    process.relax_garbage_collection()  # as every process of the shop does
     began = time.monotonic()
     with started(quick=arguments.quick, say=_say) as bench:
         machine = report.machine(bench)

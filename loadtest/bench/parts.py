@@ -21,7 +21,7 @@ from shared.messaging.kafka import KafkaSettings
 from shared.messaging.outbox import Hinter
 from shared.messaging.records import Received
 from shared.messaging.relay import Relay
-from shared.runtime import database, logs
+from shared.runtime import database, logs, process
 from shared.runtime.loop import Pulse, Stop, run_forever
 
 ORDERS = "CREATE TABLE orders (id uuid PRIMARY KEY, total bigint NOT NULL, confirmed_at timestamptz DEFAULT now())"
@@ -29,7 +29,7 @@ ORDERS = "CREATE TABLE orders (id uuid PRIMARY KEY, total bigint NOT NULL, confi
 
 def produce(url: str, topic: str, rate: float, count: int, answers: "Queue[Any]") -> None:
     """An order and its event in one transaction, at a steady rate; answers when each commit returned."""
-    _quiet()
+    _begin()
     sessions = sessionmaker(database.engine(url, "bench-producer"))
     hinter = Hinter(url).watch(sessions)
     insert = text("INSERT INTO orders (id, total) VALUES (:id, :total)")
@@ -48,7 +48,7 @@ def produce(url: str, topic: str, rate: float, count: int, answers: "Queue[Any]"
 
 
 def relay(url: str, kafka: str) -> None:
-    _quiet()
+    _begin()
     stop = Stop.on_signals()
     running = Relay("bench", url, KafkaSettings(kafka))
     run_forever(running.step, stop, Pulse(60), wait=running.wait, retry_on=(Transient,))
@@ -73,7 +73,7 @@ def read(_url: str, kafka: str, topic: str, count: int, answers: "Queue[Any]") -
 
 def apply(url: str, kafka: str, topic: str, count: int, answers: "Queue[Any]") -> None:
     """The real consumer. An event is applied when the step that took it has ended: after the commit."""
-    _quiet()
+    _begin()
     arrived: dict[UUID, int] = {}
     taken: list[UUID] = []
 
@@ -95,8 +95,9 @@ def apply(url: str, kafka: str, topic: str, count: int, answers: "Queue[Any]") -
     _wait_to_be_stopped()
 
 
-def _quiet() -> None:
+def _begin() -> None:
     logs.configure("bench", "warning")
+    process.relax_garbage_collection()
 
 
 def _wait_to_be_stopped() -> None:

@@ -1,5 +1,6 @@
 """What the first lines of every looping process do: logs, failpoints, signals, the operations port."""
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,9 +26,20 @@ class Process:
         run_forever(step, self.stop, self.pulse, idle_s=idle_s, wait=wait, retry_on=retry_on)
 
 
+def relax_garbage_collection() -> None:
+    """The objects of a batch live until its commit, and hardly any are in cycles.
+
+    By default the collector looks at them again after every 700 new ones: a quarter of a consumer's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
+
+
 def begin(settings: ProcessSettings, *, ready: Sequence[Check] = ()) -> Process:
     logs.configure(settings.process, settings.log_level)
     failpoints.configure(settings.failpoints, settings.failpoints_dir)
+    relax_garbage_collection()
     process = Process(Stop.on_signals(), Pulse(settings.max_silence_s))
     Ops(
         settings.ops_bind,
