@@ -115,7 +115,7 @@ class Catalogue(BaseModel):
     items: list[Product]
 
 
-class Paging(BaseModel):
+class Paging(Given):
     cursor: int | None = Field(None, ge=1, le=2**63 - 1)
     limit: int = Field(50, ge=1, le=100)
 

@@ -8,7 +8,7 @@ from typing import Any
 from apiflask import APIFlask
 from flask import Response, request, send_from_directory
 
-from shared.runtime import problems
+from shared.runtime import problems, reference
 from shared.runtime.ops import Check
 from shared.runtime.problems import Problem
 
@@ -32,6 +32,7 @@ def create_app(name: str, title: str, *, ready: Sequence[Check] = (), **flask: A
     app.config["OPENAPI_VERSION"] = "3.1.0"
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES
     problems.install(app)
+    reference.install(app)
 
     @app.get("/healthz")
     @app.doc(hide=True)
