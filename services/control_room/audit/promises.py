@@ -78,7 +78,8 @@ def remembered_once(consumer: str, event_id: UUID, rows: Rows, known: Known, ver
         ours = not inbox or event_id < known.outbox_floor or (consumer, event_id) in known.letters.by_event
         verdict.check(ours, event_id, "in the inbox, but never emitted")
         return
-    if event_id < known.inbox_floor[consumer] or not known.is_settled(event_id):
+    published = outbox[0][3] is not None
+    if not published or event_id < known.inbox_floor[consumer] or not known.is_settled(event_id):
         return
     parked = (consumer, event_id) in known.letters.unapplied
     if verdict.check(len(inbox) == 1 or parked, event_id, f"{len(inbox)} rows in the inbox") and inbox:
@@ -113,9 +114,9 @@ def amounts(order_id: UUID, rows: Rows, _known: Known, verdicts: Verdicts) -> No
 
 
 def one_pdf(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None:
-    for _ in rows["invoices"]:
-        if _is_settled_order(rows, known):
-            verdicts.one_pdf.check(len(rows["pdfs"]) == 1, order_id, f"{len(rows['pdfs'])} PDFs")
+    invoices, pdfs = len(rows["invoices"]), len(rows["pdfs"])
+    if invoices and _is_settled_order(rows, known):
+        verdicts.one_pdf.check(pdfs == invoices, order_id, f"{invoices} invoice(s), {pdfs} PDF(s)")
     for _, unchanged in rows["pdfs"]:
         verdicts.one_pdf.check(unchanged, order_id, "the PDF is not what its sha256 says")
 

@@ -1,0 +1,269 @@
+"""The auditor is itself audited: each promise is broken by hand, and that one, and no other, must be reported."""
+
+import smtplib
+from collections.abc import Callable, Iterator
+from email.message import EmailMessage
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from services.control_room.audit import audit, timeline
+from services.control_room.audit.verdicts import Verdicts
+from services.control_room.settings import PlacesSettings
+from tests.support import settled_shop, streams
+from tests.support.settled_shop import DATABASES, Settled
+from tests.unit.test_mail_sink import Sink
+
+ORDERS = 12
+
+
+class Shop:
+    """The settled shop, and databases of a test's own to break."""
+
+    def __init__(self, postgres: str, kafka: str, folder: Path) -> None:
+        self._postgres, self.kafka, self.ledger = postgres, kafka, folder / "ledger.jsonl"
+        self.topic = streams.create_topic(kafka, settled_shop.PARTITIONS)
+        self.settled = list(settled_shop.orders(ORDERS))
+        self._templates = {name: f"audit_{name}_{uuid4().hex[:8]}" for name in DATABASES}
+        for template in self._templates.values():
+            self._admin(f'CREATE DATABASE "{template}"')
+        urls = {name: self._url(template) for name, template in self._templates.items()}
+        settled_shop.prepare(urls)
+        settled_shop.write(urls, kafka, self.topic, folder / "mails", self.settled, b"%PDF-1.7 small")
+        self.sink = Sink(folder)
+        self.whole = {name: self.copy(name) for name in DATABASES}
+
+    def copy(self, name: str) -> str:
+        copy = f"test_{name}_{uuid4().hex[:8]}"
+        self._admin(f'CREATE DATABASE "{copy}" TEMPLATE "{self._templates[name]}"')
+        return self._url(copy)
+
+    def places(self, urls: dict[str, str]) -> PlacesSettings:
+        return PlacesSettings(
+            orders_database_url=urls["orders"], billing_database_url=urls["billing"],
+            analytics_database_url=urls["analytics"], kafka_bootstrap=self.kafka,
+            mail_url=f"http://{self.sink.http}", topic=self.topic, ledger=str(self.ledger),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """The databases go with the server; a DROP DATABASE is a checkpoint each, which takes longer than the tests."""
+        self.sink.end(15)
+
+    def _url(self, name: str) -> str:
+        return self._postgres.rsplit("/", 1)[0] + "/" + name
+
+    def _admin(self, statement: str) -> None:
+        with psycopg.connect(self._postgres, autocommit=True) as admin:
+            admin.execute(statement.encode())
+
+
+@pytest.fixture(scope="module")
+def shop(postgres: str, kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    made = Shop(postgres, kafka, tmp_path_factory.mktemp("audit"))
+    yield made
+    made.close()
+
+
+Break = Callable[..., Verdicts]
+
+
+@pytest.fixture
+def after(shop: Shop) -> Break:
+    """Runs a statement in one of the databases, without their protection, then the audit."""
+
+    def run(database: str = "orders", statement: str = "SELECT 1", *parameters: object) -> Verdicts:
+        urls = {**shop.whole, database: shop.copy(database)}
+        with psycopg.connect(urls[database], autocommit=True) as connection:
+            connection.execute("SET session_replication_role = replica")
+            connection.execute(statement.encode(), parameters)
+        return audit.run(shop.places(urls))
+
+    return run
+
+
+def broken(verdicts: Verdicts) -> set[str]:
+    return {name for name, verdict in vars(verdicts).items() if not verdict.holds}
+
+
+def offenders(verdicts: Verdicts) -> str:
+    return "\n".join(line for verdict in verdicts for line in verdict.offenders)
+
+
+@pytest.fixture
+def victim(shop: Shop) -> Settled:
+    return shop.settled[4]
+
+
+def test_a_settled_shop_keeps_every_promise(after: Break) -> None:
+    verdicts = after()
+    assert broken(verdicts) == set()
+    assert verdicts.one_event.checked == verdicts.one_invoice.checked == verdicts.counted.checked == ORDERS
+
+
+def test_an_event_that_was_never_written_is_found(after: Break, victim: Settled) -> None:
+    """Lost: a confirmed order without its event. What came of it seems to come from nowhere."""
+    verdicts = after("orders", "DELETE FROM outbox WHERE event_id = %s", victim.event_id)
+    assert broken(verdicts) == {"one_event", "same_bytes", "billing_inbox", "analytics_inbox"}
+    assert str(victim.order.order_id) in offenders(verdicts)
+
+
+def test_two_events_of_one_order_are_found(after: Break, victim: Settled) -> None:
+    again = """INSERT INTO outbox (event_id, topic, key, value, headers)
+               SELECT uuidv7(), topic, key, value, headers FROM outbox WHERE event_id = %s"""
+    assert broken(after("orders", again, victim.event_id)) == {"one_event", "published"}
+
+
+def test_an_event_of_an_order_that_was_rolled_back_is_found(after: Break, victim: Settled) -> None:
+    back = "UPDATE orders SET status = 'draft', confirmed_at = NULL WHERE id = %s"
+    assert broken(after("orders", back, victim.order.order_id)) == {"one_event", "orphans", "sums"}
+
+
+def test_an_event_marked_but_not_on_the_topic_is_found(after: Break, shop: Shop) -> None:
+    made = next(settled_shop.orders(1))
+    insert = """INSERT INTO outbox (event_id, topic, key, value, headers, published_at)
+                VALUES (%s, 'orders.confirmed', 'not-an-order', %s, '{}', now())"""
+    verdicts = after("orders", insert, made.event_id, made.value)
+    assert broken(verdicts) == {"on_topic", "billing_inbox", "analytics_inbox"}
+    assert str(made.event_id) in offenders(verdicts)
+
+
+def test_an_unpublished_event_is_found(after: Break, victim: Settled) -> None:
+    clear = "UPDATE outbox SET published_at = NULL WHERE event_id = %s"
+    assert broken(after("orders", clear, victim.event_id)) == {"published"}
+
+
+def test_other_bytes_on_the_topic_are_found(after: Break, victim: Settled) -> None:
+    changed = "UPDATE outbox SET value = value || ' ' WHERE event_id = %s"
+    assert broken(after("orders", changed, victim.event_id)) == {"same_bytes", "billing_inbox", "analytics_inbox"}
+
+
+@pytest.mark.parametrize("consumer", ["billing", "analytics"])
+def test_a_forgotten_inbox_row_is_found(after: Break, victim: Settled, consumer: str) -> None:
+    forget = "DELETE FROM inbox WHERE event_id = %s"
+    assert broken(after(consumer, forget, victim.event_id)) == {f"{consumer}_inbox"}
+
+
+def test_a_lost_invoice_is_found(after: Break, victim: Settled) -> None:
+    lose = "DELETE FROM invoices WHERE order_id = %s"
+    verdicts = after("billing", lose, victim.order.order_id)
+    assert broken(verdicts) == {"one_invoice", "gapless"}
+    assert str(victim.order.order_id) in offenders(verdicts)
+
+
+def test_a_doubled_invoice_is_found(after: Break, victim: Settled) -> None:
+    double = """ALTER TABLE invoices DROP CONSTRAINT invoices_order_id_key, DROP CONSTRAINT invoices_event_id_key;
+                INSERT INTO invoices (series, number, order_id, event_id, currency, customer, lines, net, tax, gross,
+                                      state, sent_at)
+                SELECT 9, 1, order_id, event_id, currency, customer, lines, net, tax, gross, state, sent_at
+                  FROM invoices LIMIT 1;
+                INSERT INTO invoice_series VALUES (9, 2)"""
+    assert broken(after("billing", double)) == {"one_invoice", "one_pdf"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["net = net + 1, gross = gross + 1", "tax = tax + 1, gross = gross + 1", "currency = 'USD'", "lines = '[]'"],
+)
+def test_a_changed_amount_is_found(after: Break, victim: Settled, change: str) -> None:
+    assert broken(after("billing", f"UPDATE invoices SET {change} WHERE order_id = %s", victim.order.order_id)) == {
+        "amounts"
+    }
+
+
+def test_a_gap_in_the_numbers_is_found(after: Break) -> None:
+    assert broken(after("billing", "UPDATE invoices SET number = 99 WHERE number = 2 AND series = 0")) == {"gapless"}
+
+
+def test_a_burnt_number_is_found(after: Break) -> None:
+    assert broken(after("billing", "UPDATE invoice_series SET next_number = next_number + 1 WHERE series = 1")) == {
+        "gapless"
+    }
+
+
+def test_a_missing_and_a_changed_pdf_are_found(after: Break, victim: Settled) -> None:
+    lose = "DELETE FROM invoice_pdfs WHERE invoice_id = %s"
+    assert broken(after("billing", lose, victim.invoice_id)) == {"one_pdf"}
+    change = """ALTER TABLE invoice_pdfs DROP CONSTRAINT invoice_pdfs_check;
+                UPDATE invoice_pdfs SET content = 'other' WHERE ctid = (SELECT min(ctid) FROM invoice_pdfs)"""
+    assert broken(after("billing", change)) == {"one_pdf"}
+
+
+def test_a_mail_that_was_never_sent_is_found(after: Break, victim: Settled) -> None:
+    unsend = "UPDATE invoices SET state = 'rendered', sent_at = NULL WHERE order_id = %s"
+    assert broken(after("billing", unsend, victim.order.order_id)) == {"mailed"}
+
+
+def test_a_lost_count_and_a_wrong_sum_are_found(after: Break, victim: Settled) -> None:
+    lose = "DELETE FROM counted_orders WHERE order_id = %s"
+    assert broken(after("analytics", lose, victim.order.order_id)) == {"counted", "sums"}
+    assert broken(after("analytics", "UPDATE daily_sales SET revenue = revenue + 1")) == {"sums"}
+    twice = "UPDATE product_sales SET units = units + 1 WHERE sku = 'tea-1'"
+    assert broken(after("analytics", twice)) == {"sums"}
+
+
+def test_effects_without_an_order_are_found(after: Break, victim: Settled) -> None:
+    remove = "DELETE FROM orders WHERE id = %s"
+    verdicts = after("orders", remove, victim.order.order_id)
+    assert broken(verdicts) == {"orphans", "sums"}
+
+
+def test_dead_tasks_and_leases_that_never_end_are_found(after: Break) -> None:
+    dead = "INSERT INTO tasks (kind, key, state, finished_at) VALUES ('invoice.email', 'x', 'dead', now())"
+    assert broken(after("billing", dead)) == {"tasks"}
+    leased = """INSERT INTO tasks (kind, key, state, lease_token, due_at)
+                VALUES ('invoice.email', 'x', 'leased', gen_random_uuid(), now() - interval '1 hour')"""
+    assert broken(after("billing", leased)) == {"tasks"}
+
+
+def test_a_parked_event_is_named_and_its_effect_not_expected(after: Break, victim: Settled) -> None:
+    park = """INSERT INTO dead_letters (consumer, event_id, payload_hash, topic_id, topic, partition, "offset", reason,
+                                        error)
+              SELECT 'billing', event_id, payload_hash, 't', 'orders.confirmed', 0, 0, 'handler-failed', 'a bug'
+                FROM inbox WHERE event_id = %(id)s;
+              DELETE FROM inbox WHERE event_id = %(id)s;""".replace("%(id)s", f"'{victim.event_id}'")
+    forget = f"""DELETE FROM invoice_pdfs WHERE invoice_id = '{victim.invoice_id}';
+                 DELETE FROM invoices WHERE id = '{victim.invoice_id}'"""
+    verdicts = after("billing", park + forget)
+    assert broken(verdicts) == {"gapless"}
+    assert str(victim.event_id) in "\n".join(verdicts.parked.notes)
+
+
+def test_an_order_that_a_client_was_promised_and_a_key_with_two_orders_are_found(after: Break, shop: Shop) -> None:
+    known = shop.settled[0].order.order_id
+    line = '{{"method": "POST", "path": "/v1/orders", "key": "{}", "status": 201, "order_id": "{}"}}\n'
+    confirmed = f'{{"method": "POST", "path": "/v1/orders/{known}/confirm", "status": 200, "order_id": "{known}"}}\n'
+    shop.ledger.write_text(line.format("k1", known) + confirmed + '{"method": "POST", "cut off')
+    assert broken(after()) == set()
+    shop.ledger.write_text(line.format("k1", known) + line.format("k2", uuid4()))
+    assert broken(after()) == {"acknowledged"}
+    shop.ledger.write_text(line.format("k1", known) + line.format("k1", shop.settled[1].order.order_id))
+    assert broken(after()) == {"one_order_per_key"}
+    shop.ledger.unlink()
+
+
+def test_the_life_of_an_order_is_told_in_order(shop: Shop, victim: Settled) -> None:
+    moments = timeline.of(shop.places(shop.whole), victim.order.order_id)
+    assert {moment.where for moment in moments} >= {"orders", "orders outbox", "billing inbox", "analytics", "mailbox"}
+    assert moments == sorted(moments, key=lambda moment: (moment.at is None, moment.at))
+    assert timeline.of(shop.places(shop.whole), uuid4()) == []
+
+
+def test_a_record_that_orders_never_wrote_is_found_unless_both_parked_it(after: Break, shop: Shop) -> None:
+    """Last but one, because the topic keeps it."""
+    streams.publish(shop.kafka, shop.topic, [b"not an event"], partition=0)
+    assert broken(after()) == {"same_bytes"}
+
+
+def test_a_copy_too_many_in_the_mailbox_is_found(after: Break, shop: Shop, victim: Settled) -> None:
+    """Last, because the mailbox keeps it."""
+    mail = EmailMessage()
+    mail["To"], mail["Message-ID"] = "ada@example.org", f"<order-{victim.order.order_id}@shop.invalid>"
+    mail.set_content("Thank you.")
+    host, port = shop.sink.smtp.split(":")
+    with smtplib.SMTP(host, int(port), timeout=5) as client:
+        client.send_message(mail, "shop@example.org", "ada@example.org")
+    assert broken(after()) == {"copies", "same_bytes"}
+    allowed = "UPDATE invoices SET unknown_outcomes = 1 WHERE order_id = %s"
+    assert broken(after("billing", allowed, victim.order.order_id)) == {"same_bytes"}
