@@ -34,9 +34,9 @@ def produce(url: str, topic: str, rate: float, count: int, answers: "Queue[Any]"
     hinter = Hinter(url).watch(sessions)
     insert = text("INSERT INTO orders (id, total) VALUES (:id, :total)")
     committed: dict[UUID, int] = {}
+    made = [orders.confirmed(number) for number in range(count)]
     started = time.monotonic()
-    for number in range(count):
-        event = orders.confirmed(number)
+    for number, event in enumerate(made):
         time.sleep(max(0.0, started + number / rate - time.monotonic()))
         with sessions.begin() as session:
             session.execute(insert, {"id": event.data.order_id, "total": event.data.total})
