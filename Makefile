@@ -33,6 +33,10 @@ restart: need-S ## stop and start a process: S=orders-relay
 psql: ## a prompt in a database: DB=orders, billing or analytics
 	@infra/stack.sh psql $(DB)
 
+.PHONY: order
+order: .venv/run-installed ## place and confirm orders: N=100, RATE=20 for so many per second
+	@.venv/bin/python -m loadtest.place_orders --count $(or $(N),1) $(if $(RATE),--rate $(RATE))
+
 # ---- proof -----------------------------------------------------------------------------------------------------------
 
 OUTSIDE = .venv/bin/python -m infra.outside
