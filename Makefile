@@ -33,14 +33,12 @@ restart: need-S ## stop and start a process: S=orders-relay
 psql: ## a prompt in a database: DB=orders, billing or analytics
 	@infra/stack.sh psql $(DB)
 
-.PHONY: order
-order: .venv/run-installed ## place and confirm orders: N=100, RATE=20 for so many per second
-	@.venv/bin/python -m loadtest.place_orders --count $(or $(N),1) $(if $(RATE),--rate $(RATE))
-
 # ---- proof -----------------------------------------------------------------------------------------------------------
 
 OUTSIDE = .venv/bin/python -m infra.outside
-.PHONY: audit
+.PHONY: order audit
+order: .venv/run-installed ## place and confirm orders: N=100, RATE=20 for so many per second
+	@$(OUTSIDE) loadtest.place_orders --count $(or $(N),1) $(if $(RATE),--rate $(RATE))
 audit: .venv/run-installed ## was any order lost, doubled or changed? WAIT=60 to settle, ORDER=id for one life, ARGS=--json
 	@$(OUTSIDE) services.control_room.audit $(if $(ORDER),--order $(ORDER),--wait $(or $(WAIT),60)) $(ARGS)
 

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-PATH = Path(__file__).parents[1] / ".run" / "ledger.jsonl"
+PATH = Path(os.environ.get("LEDGER", ".run/ledger.jsonl"))
 
 
 class Ledger:

@@ -4,6 +4,7 @@ Every request is written to .run/ledger.jsonl before it is sent, and so is its o
 """
 
 import argparse
+import os
 import statistics
 import threading
 import time
@@ -15,7 +16,6 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from loadtest import address
 from loadtest.customer import Customer, GaveUp, some_order
 from loadtest.ledger import Ledger
 
@@ -59,12 +59,8 @@ class Turns:
     """Numbers for the threads, each at its time. (A generator could not be shared.)"""
 
     def __init__(self, count: int, rate: float | None) -> None:
-        self._lock, self._numbers, self._rate, self._started = (
-            threading.Lock(),
-            iter(range(count)),
-            rate,
-            time.monotonic(),
-        )
+        self._lock, self._numbers = threading.Lock(), iter(range(count))
+        self._rate, self._started = rate, time.monotonic()
 
     def __iter__(self) -> Iterator[int]:
         return self
@@ -98,8 +94,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=1, help="how many orders (default: 1)")
     parser.add_argument("--rate", type=float, help="orders per second (default: as fast as they are answered)")
     parser.add_argument("--at-once", type=int, default=8, help="customers at the same time (default: 8)")
+    parser.add_argument("--url", default=os.environ.get("ORDERS_URL"), help="of orders-api (default: ORDERS_URL)")
     given = parser.parse_args()
-    console, url = Console(), address.url("orders-api")
+    if not given.url:
+        parser.error("where is orders-api? --url or ORDERS_URL; make order knows")
+    console, url = Console(), given.url.rstrip("/")
     try:
         fared = run(url, given.count, at_once=given.at_once, rate=given.rate, console=console)
     except GaveUp:

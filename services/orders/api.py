@@ -13,6 +13,7 @@ from sqlalchemy.orm import sessionmaker
 from services.orders import idempotency
 from services.orders.routes import v1
 from services.orders.settings import ApiSettings
+from services.orders.storefront import storefront
 from shared.messaging import outbox, retention
 from shared.messaging.errors import Transient
 from shared.runtime import database, problems, web
@@ -38,4 +39,5 @@ def app_on(engine: Engine, settings: ApiSettings, *, hinter: outbox.Hinter | Non
     # The outbox speaks of its own errors: away, overloaded, or tomorrow's partition is missing.
     app.register_error_handler(Transient, lambda error: problems.of_database(error).response())
     app.register_blueprint(v1(sessions, settings.operator_token))
+    app.register_blueprint(storefront(sessions, settings.billing_public_url))
     return app
