@@ -1,7 +1,7 @@
 """An invoice as its document and its e-mail show it: everything on it is a function of the stored row."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +52,11 @@ class Invoice:
     @property
     def printed_number(self) -> str:
         return printed_number(self.series, self.number)
+
+    @property
+    def issued_on(self) -> str:
+        """The day in UTC, and in English whatever the locale of the machine: the bytes must not depend on it."""
+        return f"{self.issued_at.astimezone(UTC):%Y-%m-%d}"
 
     def per_rate(self) -> list[AtRate]:
         return amounts.per_rate((line.net, line.tax_basis_points) for line in self.lines)
