@@ -1,6 +1,7 @@
 """The API of Analytics on a real database: what was sold, in figures."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 
 from services.analytics import sales
+from services.analytics.sampler import Sampler
 from shared.runtime import database, web
 from tests.integration.test_migrations import migrate
 from tests.support.sales import NOW, sell
@@ -28,6 +30,10 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 @pytest.fixture
 def app(engine: Engine) -> APIFlask:
+    return app_on(engine)
+
+
+def app_on(engine: Engine) -> APIFlask:
     app = web.create_app("services.analytics.api", "Analytics")
     app.register_blueprint(sales.blueprint(engine))
     return app
@@ -141,8 +147,8 @@ def test_the_parts_of_the_summary_add_up_to_each_other(engine: Engine, client: F
         ("/v1/sales/minutes?last=many", "last"),
     ],
 )
-def test_a_bad_parameter_is_named_in_a_problem_document(client: FlaskClient, address: str, field: str) -> None:
-    answer = client.get(address)
+def test_a_bad_parameter_is_named_in_a_problem_document_before_the_database_is_asked(address: str, field: str) -> None:
+    answer = app_on(database.engine("postgresql://nobody@127.0.0.1:1/nowhere", "tests")).test_client().get(address)
     assert (answer.status_code, answer.content_type) == (422, "application/problem+json")
     assert field in [error["field"] for error in answer.get_json(force=True)["errors"]]
 
@@ -172,3 +178,24 @@ def test_no_request_that_the_description_allows_makes_the_server_fail(engine: En
             case.validate_response(response)
 
     fuzz()
+
+
+def test_while_the_database_is_away_the_answer_is_a_problem_that_says_to_try_again() -> None:
+    client = app_on(database.engine("postgresql://nobody@127.0.0.1:1/nowhere", "tests")).test_client()
+    for address in ("/v1/summary", "/v1/sales/daily", "/v1/sales/minutes", "/v1/sales/products"):
+        answer = client.get(address)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_a_thousand_looks_at_the_page_are_one_look_at_the_database() -> None:
+    looks: list[int] = []
+
+    def look() -> int:
+        looks.append(len(looks))
+        return looks[-1]
+
+    sampler = Sampler(look, max_age_s=600)
+    with ThreadPoolExecutor(20) as browsers:
+        assert set(browsers.map(lambda _: sampler.latest(), range(1000))) == {0}
+    always = Sampler(look, max_age_s=-1)
+    assert always.latest() < always.latest()
