@@ -1,6 +1,7 @@
 """The services' own handlers on the tables that their migrations make."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import psycopg
@@ -55,4 +56,25 @@ def test_sales_are_added_up_per_day_and_product_and_an_order_counts_once(databas
         products = connection.execute("SELECT sku, units, revenue FROM product_sales ORDER BY sku").fetchall()
     assert days == minutes == [("EUR", 3, 2800)]
     assert products == [("coffee", 1, 300), ("tea", 2, 2500)]
+    engine.dispose()
+
+
+def test_batches_that_meet_in_the_same_figures_wait_for_each_other_and_never_deadlock(database_url: str) -> None:
+    migrate("analytics", database_url)
+    engine = database.engine(database_url, "tests")
+    skus = [f"sku-{n}" for n in range(40)]
+
+    def work(turn: int) -> None:
+        for _ in range(10):
+            some = skus[::-1] if turn % 2 else skus
+            apply(engine, PROJECTIONS, [streams.received(streams.order(sku=sku)) for sku in some])
+
+    with ThreadPoolExecutor(4) as consumers:
+        list(consumers.map(work, range(4)))
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT count(*), min(units), max(units) FROM product_sales").fetchone() == (
+            40,
+            40,
+            40,
+        )
     engine.dispose()
