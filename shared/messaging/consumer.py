@@ -361,6 +361,8 @@ class InboxConsumer:
             self._stored[place] = stored.get(place, 0)
             self._careful[place] = self._settings.batch_size if self._slot.after_crash else 0
         self._kafka.assign(self._awaiting)
+        # The client remembers a pause beyond the assignment it was made in: nothing would ever come.
+        self._kafka.resume(self._awaiting)
         logs.get().info("assigned", partitions=[f"{p.topic}/{p.partition}@{p.offset}" for p in self._awaiting])
         self._awaiting, self._problem = [], None
 
