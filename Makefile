@@ -4,6 +4,7 @@ SHELL := /bin/sh
 PYTHON ?= python3
 UV := .venv/bin/uv
 export UV_PYTHON_DOWNLOADS = never
+export UV_COMPILE_BYTECODE = 1
 
 .PHONY: help
 help: ## this list
