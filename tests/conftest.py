@@ -1,6 +1,7 @@
 """Real servers for the tests that need them, started once per run.
 
-TEST_POSTGRES_URL and TEST_KAFKA_BOOTSTRAP point to servers that already run (for a fast edit-test round).
+TEST_POSTGRES_URL and TEST_KAFKA_BOOTSTRAP point to servers that already run: `make test` sets them for its parallel
+workers, and a person may for a fast edit-test round (python -m tests.support.servers).
 """
 
 import os
@@ -11,7 +12,7 @@ import psycopg
 import pytest
 
 from infra.native.stack import Stack
-from tests.support.stacks import SECRETS, temporary_stack
+from tests.support.stacks import kafka_bootstrap, messaging_servers, postgres_url
 
 pytest_plugins = ["tests.support.orders"]
 
@@ -19,26 +20,20 @@ pytest_plugins = ["tests.support.orders"]
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Stack]:
     """PostgreSQL and Kafka, as the native stack runs them, for this test run alone."""
-    with temporary_stack("postgres", "kafka") as stack:
-        stack.up()
+    with messaging_servers() as stack:
         yield stack
 
 
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> str:
     """The superuser's URL of a PostgreSQL 18 for this run."""
-    if url := os.environ.get("TEST_POSTGRES_URL"):
-        return url
-    port = request.getfixturevalue("servers").plan.programs["postgres"].published[0]
-    return f"postgresql://postgres:{SECRETS['POSTGRES_PASSWORD']}@127.0.0.1:{port}/postgres"
+    return os.environ.get("TEST_POSTGRES_URL") or postgres_url(request.getfixturevalue("servers"))
 
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> str:
     """The bootstrap address of a broker for this run."""
-    if bootstrap := os.environ.get("TEST_KAFKA_BOOTSTRAP"):
-        return bootstrap
-    return f"127.0.0.1:{request.getfixturevalue('servers').plan.programs['kafka'].published[0]}"
+    return os.environ.get("TEST_KAFKA_BOOTSTRAP") or kafka_bootstrap(request.getfixturevalue("servers"))
 
 
 @pytest.fixture

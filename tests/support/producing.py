@@ -1,12 +1,7 @@
 """An outbox, a topic and relays for tests: what a producing service has, in small."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from uuid import uuid4
 
 import orjson
@@ -22,6 +17,7 @@ from shared.messaging.event import Event
 from shared.messaging.kafka import KafkaSettings
 from shared.messaging.relay import Relay, RelaySettings
 from shared.runtime import database
+from tests.support.processes import Child
 from tests.support.wait import until
 
 
@@ -110,34 +106,11 @@ def relay(url: str, bootstrap: str, settings: RelaySettings = QUICK) -> Iterator
         made.close()
 
 
-@dataclass
-class RelayProcess:
-    """A real relay in a process of its own, so that it can be killed and stopped."""
-
-    process: subprocess.Popen[bytes]
-
-    @classmethod
-    @contextmanager
-    def started(cls, url: str, bootstrap: str, *, failpoints: str = "") -> Iterator["RelayProcess"]:
-        environment = os.environ | {"DATABASE_URL": url, "KAFKA_BOOTSTRAP": bootstrap, "FAILPOINTS": failpoints}
-        process = subprocess.Popen([sys.executable, "-m", "tests.support.relay_process"], env=environment)
-        try:
-            yield cls(process)
-        finally:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait(10)
-
-    def ends_by(self, number: signal.Signals) -> None:
-        assert self.process.wait(20) == -number
-
-    def is_stopped(self) -> bool:
-        with open(f"/proc/{self.process.pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] == "T"
-
-    def terminate(self) -> None:
-        self.process.terminate()
-        assert self.process.wait(20) == 0
+@contextmanager
+def relay_process(url: str, bootstrap: str, *, failpoints: str = "") -> Iterator[Child]:
+    environment = {"DATABASE_URL": url, "KAFKA_BOOTSTRAP": bootstrap, "FAILPOINTS": failpoints}
+    with Child.started("tests.support.relay_process", **environment) as child:
+        yield child
 
 
 def drained(url: str, *, seconds: float = 30.0) -> None:

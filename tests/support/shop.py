@@ -6,7 +6,8 @@ Run as real processes: `python -m tests.support.shop billing`, told the rest by 
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import orjson
 import psycopg
@@ -14,13 +15,15 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from shared.contracts import CONTRACTS
-from shared.messaging import tasks
+from shared.messaging import outbox, replica_slot, tasks
 from shared.messaging.consumer import ConsumerSettings, InboxConsumer
 from shared.messaging.errors import Permanent
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received
 from shared.runtime import database, failpoints, logs
 from shared.runtime.loop import Pulse, Stop, run_forever
+from tests.support import streams
+from tests.support.processes import Child
 
 BILLING_TABLES = """
 CREATE TABLE series (series integer PRIMARY KEY, next_number bigint NOT NULL);
@@ -102,6 +105,8 @@ def count(session: Session, received: Sequence[Received]) -> None:
     )
 
 
+IMPATIENT_S = 2
+"""How long a process that is silent keeps its place in the group, and its replica slot."""
 TABLES = {"billing": BILLING_TABLES, "analytics": ANALYTICS_TABLES}
 HANDLERS: dict[str, Handlers] = {
     "billing": {"orders.confirmed": invoice},
@@ -113,6 +118,7 @@ BILLING_HANDLERS = HANDLERS["billing"]
 def applied(kind: str, url: str) -> list[str]:
     """The orders whose effect is there, after checking that the effects agree with each other."""
     with psycopg.connect(url) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ  # one moment for all questions
         if kind == "billing":
             rows = connection.execute("SELECT order_id, series, number FROM invoices").fetchall()
             for series in {row[1] for row in rows}:
@@ -127,9 +133,38 @@ def applied(kind: str, url: str) -> list[str]:
     return sorted(str(row[0]) for row in rows)
 
 
+def confirm(url: str, topic: str, count: int) -> list[str]:
+    """What Orders does, in small: events in its outbox, committed. The orders' ids."""
+    engine = database.engine(url, "tests")
+    events = [streams.order() for _ in range(count)]
+    with Session(engine) as session, session.begin():
+        for event in events:
+            outbox.add(session, event, topic=topic, key=event.subject, contracts=CONTRACTS)
+    engine.dispose()
+    return [event.subject for event in events]
+
+
 def consumer(kind: str, name: str, engine: Engine, kafka: str, topic: str, **settings: object) -> InboxConsumer:
     given = ConsumerSettings(name, (topic,), kafka, **{"poll_ms": 100, **settings})  # type: ignore[arg-type]
     return InboxConsumer(given, engine, HANDLERS[kind], CONTRACTS)
+
+
+def make_impatient(url: str) -> None:
+    """What the roles of the services say in minutes and seconds, in less: a stopped process is soon given up."""
+    limits = {"idle_in_transaction_session_timeout": "1s", "lock_timeout": "1s", "transaction_timeout": "10s"}
+    with psycopg.connect(url, autocommit=True) as connection:
+        for name, value in limits.items():
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {name} = '{value}'".encode())
+
+
+@contextmanager
+def consumer_process(
+    kind: str, name: str, url: str, kafka: str, topic: str, *, failpoints: str = "", batch_size: int = 10
+) -> Iterator[Child]:
+    environment = {"CONSUMER": name, "DATABASE_URL": url, "KAFKA": kafka, "TOPIC": topic}
+    environment |= {"FAILPOINTS": failpoints, "BATCH_SIZE": str(batch_size)}
+    with Child.started("tests.support.shop", kind, **environment) as child:
+        yield child
 
 
 def main() -> None:
@@ -138,9 +173,11 @@ def main() -> None:
     logs.configure(name)
     failpoints.configure(environment.get("FAILPOINTS", ""), environment.get("FAILPOINTS_DIR", ""))
     stop = Stop.on_signals()
+    replica_slot.IDLE_LIMIT_S = IMPATIENT_S
     running = consumer(
         kind, name, database.engine(environment["DATABASE_URL"], name), environment["KAFKA"], environment["TOPIC"],
-        batch_size=int(environment.get("BATCH_SIZE", "500")),
+        batch_size=int(environment.get("BATCH_SIZE", "500")), session_timeout_ms=1000 * IMPATIENT_S,
+        retry_limit_s=0.5,
     )  # fmt: skip
     with running:
         run_forever(running.step, stop, Pulse(60), idle_s=0)
