@@ -250,7 +250,9 @@ class Relay:
 
     def _connected(self) -> Connection[Any]:
         if self._connection is None:
-            session = {**SESSION, "idle_session_timeout": f"{self.settings.lease_s * 1000:.0f}"}
+            # Silent is also a relay that was stopped while it reads: the server is not idle then, but cannot send.
+            lease_ms = f"{self.settings.lease_s * 1000:.0f}"
+            session = {**SESSION, "idle_session_timeout": lease_ms, "tcp_user_timeout": lease_ms}
             self._connection = psycopg.connect(
                 self._database_url,
                 autocommit=True,
