@@ -49,7 +49,7 @@ case $command in
     echo "Open the control room: http://127.0.0.1:${CONTROL_ROOM_PORT:-8000}    the mailbox: http://127.0.0.1:${MAIL_PORT:-8025}"
     echo "Next: make ps · make logs S=orders-relay · make kill S=billing-consumer · make start S=billing-consumer · make down" ;;
   down) docker compose down ;;
-  clean) docker compose down --volumes --remove-orphans; rm -f .run/mode ;;
+  clean) docker compose down --volumes --remove-orphans; rm -f .run/mode .run/ledger.jsonl ;;
   ps) docker compose ps ;;
   psql) docker compose exec postgres psql -U postgres "${1:-orders}" ;;
   start) docker compose up --detach --no-deps --wait "$@" ;; # compose start would run the steps again

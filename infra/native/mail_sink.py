@@ -8,6 +8,7 @@ shown together, so that a doubled mail is seen.
 import html
 import json
 import os
+import random
 import re
 import signal
 import threading
@@ -123,19 +124,63 @@ def _searched(mail: Mail, field: str) -> str:
     return (texts[field] if field else " ".join(texts.values())).lower()
 
 
-class Receiver:
-    def __init__(self, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
+class Trouble:
+    """What the mail server gets wrong on purpose: Mailpit's chaos triggers for Sender and Recipient, and one more,
+    AfterData, which Mailpit has not: the mail is kept, but the connection breaks before the 250."""
 
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
+    TRIGGERS = ("Sender", "Recipient", "AfterData")
+
+    def __init__(self) -> None:
+        self.triggers = {name: {"ErrorCode": 451, "Probability": 0} for name in self.TRIGGERS}
+
+    def set(self, wanted: dict[str, Any]) -> None:
+        """Each trigger has an ErrorCode and a Probability in percent; what is not named is switched off."""
+        chosen = {name: wanted.get(name) or {} for name in self.TRIGGERS}
+        self.triggers = {
+            name: {"ErrorCode": int(given.get("ErrorCode", 451)), "Probability": int(given.get("Probability", 0))}
+            for name, given in chosen.items()
+        }
+
+    def strikes(self, name: str) -> int | None:
+        """The code to answer with, or None."""
+        trigger = self.triggers[name]
+        return trigger["ErrorCode"] if random.uniform(0, 100) < trigger["Probability"] else None  # noqa: S311
+
+
+class Receiver:
+    def __init__(self, mailbox: Mailbox, trouble: Trouble) -> None:
+        self._mailbox, self._trouble = mailbox, trouble
+
+    async def handle_MAIL(
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if code := self._trouble.strikes("Sender"):
+            return f"{code} trouble on purpose"
+        envelope.mail_from = address
+        envelope.mail_options.extend(options)
+        return "250 OK"
+
+    async def handle_RCPT(
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if code := self._trouble.strikes("Recipient"):
+            return f"{code} trouble on purpose"
+        envelope.rcpt_tos.append(address)
+        envelope.rcpt_options.extend(options)
+        return "250 OK"
+
+    async def handle_DATA(self, server: SMTP, _session: Session, envelope: Envelope) -> str:
         content = envelope.content
         assert isinstance(content, bytes)
         self._mailbox.store(content)
+        if self._trouble.strikes("AfterData") and server.transport is not None:
+            server.transport.close()  # unsent: the client hears nothing more
         return "250 OK: kept"
 
 
 class Api(BaseHTTPRequestHandler):
     mailbox: Mailbox
+    trouble: Trouble
     timeout = 10
 
     def do_GET(self) -> None:
@@ -146,6 +191,8 @@ class Api(BaseHTTPRequestHandler):
                 self._answer(200, b"ok\n", "text/plain")
             case ["api", "v1", "messages"]:
                 self._listing(self.mailbox.mails, query)
+            case ["api", "v1", "chaos"]:
+                self._json(200, self.trouble.triggers)
             case ["api", "v1", "search"]:
                 self._listing(self.mailbox.search(query.get("query", "")), query)
             case ["api", "v1", "message", wanted, "raw"] if mail := self.mailbox.find(wanted):
@@ -156,6 +203,15 @@ class Api(BaseHTTPRequestHandler):
                 self._answer(200, page(self.mailbox.mails).encode(), "text/html; charset=utf-8")
             case _:
                 self._json(404, {"Error": "not found"})
+
+    def do_PUT(self) -> None:
+        if urlsplit(self.path).path != "/api/v1/chaos":
+            return self._json(404, {"Error": "not found"})
+        try:
+            self.trouble.set(json.loads(self.rfile.read(min(int(self.headers.get("Content-Length") or 0), 10_000))))
+        except (ValueError, TypeError, AttributeError) as error:
+            return self._json(400, {"Error": f"expected triggers with ErrorCode and Probability: {error}"})
+        return self._json(200, self.trouble.triggers)
 
     def do_DELETE(self) -> None:
         if urlsplit(self.path).path != "/api/v1/messages":
@@ -219,10 +275,11 @@ td,th{{text-align:left;padding:.4rem .8rem .4rem 0;border-bottom:1px solid #8884
 def main() -> None:
     mailbox = Mailbox(Path(os.environ["NATIVE_VOLUME"]) / "mails")
     host, _, port = os.environ["MP_SMTP_BIND_ADDR"].rpartition(":")
-    smtp = Controller(Receiver(mailbox), hostname=host, port=int(port), data_size_limit=MAX_BYTES)
+    trouble = Trouble()
+    smtp = Controller(Receiver(mailbox, trouble), hostname=host, port=int(port), data_size_limit=MAX_BYTES)
     smtp.start()
     host, _, port = os.environ["MP_UI_BIND_ADDR"].rpartition(":")
-    handler = type("Handler", (Api,), {"mailbox": mailbox})
+    handler = type("Handler", (Api,), {"mailbox": mailbox, "trouble": trouble})
     server = ThreadingHTTPServer((host, int(port)), handler)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     print(f"mail sink: SMTP on {os.environ['MP_SMTP_BIND_ADDR']}, {len(mailbox.mails)} mail(s) kept", flush=True)

@@ -43,6 +43,11 @@ class Sink:
         with urllib.request.urlopen(request, timeout=5) as answer:
             return answer.read().decode() if raw else json.load(answer)
 
+    def put(self, path: str, body: object) -> Any:
+        request = urllib.request.Request(f"http://{self.http}{path}", json.dumps(body).encode(), method="PUT")
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return json.load(answer)
+
     def send(self, message_id: str, subject: str = "Invoice") -> None:
         mail = EmailMessage()
         mail["From"], mail["To"], mail["Subject"] = "shop@example.test", "Ann <ann@example.test>", subject
@@ -101,3 +106,16 @@ def test_the_mailbox_can_be_emptied(start: Start) -> None:
     sink.send("<1@shop>")
     assert sink.get("/api/v1/messages", raw=True, method="DELETE") == "ok"
     assert sink.get("/api/v1/messages")["total"] == 0
+
+
+def test_trouble_on_purpose_refuses_or_keeps_the_mail_and_hides_the_answer(start: Start) -> None:
+    sink = start()
+    sink.put("/api/v1/chaos", {"Recipient": {"ErrorCode": 451, "Probability": 100}})
+    with pytest.raises(smtplib.SMTPRecipientsRefused):
+        sink.send("<a@x>")
+    sink.put("/api/v1/chaos", {"AfterData": {"Probability": 100}})
+    with pytest.raises(smtplib.SMTPServerDisconnected):
+        sink.send("<b@x>")
+    sink.put("/api/v1/chaos", {})
+    sink.send("<c@x>")
+    assert [mail["MessageID"] for mail in sink.get("/api/v1/messages")["messages"]] == ["c@x", "b@x"]
