@@ -57,8 +57,6 @@ def done_tasks(days: int) -> Purge:
 
 def run(engine: Engine, purge: Purge, carry_on: Callable[[], bool], *, most: int = BATCH_ROWS) -> int:
     """Until nothing is left, or until told to stop: `carry_on` is asked before each batch."""
-    if not _is_there(engine, purge.table):
-        return 0
     purged = 0
     while carry_on():
         with Session(engine) as session, session.begin():
@@ -67,12 +65,6 @@ def run(engine: Engine, purge: Purge, carry_on: Callable[[], bool], *, most: int
         if batch < most:
             break
     return purged
-
-
-def _is_there(engine: Engine, table: str) -> bool:
-    """A service whose migrations are older than this file has nothing to purge."""
-    with engine.connect() as connection:
-        return bool(connection.exec_driver_sql("SELECT to_regclass(%s) IS NOT NULL", (table,)).scalar_one())
 
 
 def _delete(session: Session, statement: str, keep: int, most: int) -> int:

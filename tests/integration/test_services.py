@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from uuid import uuid4
 
 import psycopg
@@ -17,6 +18,7 @@ from shared.messaging.records import Received
 from shared.runtime import database
 from tests.integration.test_migrations import migrate
 from tests.support import streams
+from tests.support.sales import NOW, sold
 
 
 def apply(engine: Engine, found: handlers.Handlers, received: Sequence[Received]) -> None:
@@ -59,22 +61,20 @@ def test_sales_are_added_up_per_day_and_product_and_an_order_counts_once(databas
     engine.dispose()
 
 
-def test_batches_that_meet_in_the_same_figures_wait_for_each_other_and_never_deadlock(database_url: str) -> None:
+def test_batches_that_meet_in_the_same_products_wait_for_each_other_and_never_deadlock(database_url: str) -> None:
     migrate("analytics", database_url)
     engine = database.engine(database_url, "tests")
     skus = [f"sku-{n}" for n in range(40)]
 
     def work(turn: int) -> None:
+        """Each on a day of its own: on the same day, the day's row would make them take turns."""
         for _ in range(10):
             some = skus[::-1] if turn % 2 else skus
-            apply(engine, PROJECTIONS, [streams.received(streams.order(sku=sku)) for sku in some])
+            apply(engine, PROJECTIONS, [sold(NOW - timedelta(days=turn), sku=sku) for sku in some])
 
     with ThreadPoolExecutor(4) as consumers:
         list(consumers.map(work, range(4)))
     with psycopg.connect(database_url) as connection:
-        assert connection.execute("SELECT count(*), min(units), max(units) FROM product_sales").fetchone() == (
-            40,
-            40,
-            40,
-        )
+        units = connection.execute("SELECT count(*), min(units), max(units) FROM product_sales").fetchone()
+    assert units == (40, 40, 40)
     engine.dispose()

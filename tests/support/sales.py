@@ -27,10 +27,10 @@ def sell(
 ) -> None:
     """So many orders of one piece each."""
     with Session(engine) as session, session.begin():
-        handlers.run(session, [_received(at, currency, sku, name, cents) for _ in range(orders)], HANDLERS)
+        handlers.run(session, [sold(at, currency, sku, name, cents) for _ in range(orders)], HANDLERS)
 
 
-def _received(at: datetime, currency: str, sku: str, name: str, cents: int) -> Received:
+def sold(at: datetime, currency: str = "EUR", sku: str = "tea", name: str = "Tea", cents: int = 1250) -> Received:
     data = OrderConfirmed(
         order_id=uuid4(),
         currency=currency,
