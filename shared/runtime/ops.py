@@ -4,10 +4,13 @@ GET  /healthz      200 while the loop comes round, 503 and the reason otherwise
 GET  /readyz       200 when it is healthy and can do its work, 503 and every reason otherwise
 GET  /metrics      Prometheus text
 GET  /failpoints   what is armed; POST {"name", "action"} arms, DELETE ?name= disarms. Needs the token.
+POST /kill         SIGKILL to the process, now, wherever it is. Needs the token.
 """
 
 import hmac
 import json
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +37,8 @@ class Ops:
         shared_by_workers: bool = False,
     ) -> None:
         self.alive, self.ready, self.token = alive, ready, failpoints_token
+        # Of a web server the master: a worker that dies is replaced before anybody notices.
+        self.pid = os.getppid() if shared_by_workers else os.getpid()
         host, _, port = bind.rpartition(":")
         self._server = _Server((host, int(port)), _Handler, bind_and_activate=False)
         self._server.ops = self
@@ -83,8 +88,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(404, {"error": "not found"})
 
     def do_POST(self) -> None:
-        if urlsplit(self.path).path != "/failpoints" or not self._may_break_things():
+        path = urlsplit(self.path).path
+        if path not in ("/failpoints", "/kill") or not self._may_break_things():
             return self._json(404, {"error": "not found"})
+        if path == "/kill":
+            self._json(202, {"killed": self.server.ops.pid})
+            return os.kill(self.server.ops.pid, signal.SIGKILL)
         try:
             wanted = json.loads(self._body())
             failpoints.arm(str(wanted["name"]), str(wanted["action"]))

@@ -1,7 +1,10 @@
 """The operations port, asked over HTTP as a probe or a person would."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -81,3 +84,25 @@ def test_nonsense_is_refused_in_words(address: str, body: bytes) -> None:
     status, said = ask(f"{address}/failpoints", "POST", body, "token")
     assert status == 400
     assert "expected" in said
+
+
+ENDLESS = """
+import sys, threading
+from shared.runtime.ops import Ops
+Ops(sys.argv[1], alive=lambda: None, failpoints_token="token").start()
+print("started", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_kill_needs_the_token_and_is_immediate() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with subprocess.Popen([sys.executable, "-c", ENDLESS, address], stdout=subprocess.PIPE) as victim:
+        assert victim.stdout
+        assert victim.stdout.readline() == b"started\n"
+        assert ask(f"{address}/kill", "POST", b"", "wrong")[0] == 404
+        assert victim.poll() is None
+        assert ask(f"{address}/kill", "POST", b"", "token")[0] == 202
+        assert victim.wait(10) == -signal.SIGKILL
