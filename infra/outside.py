@@ -27,7 +27,9 @@ def environment() -> dict[str, str]:
         "MAIL_URL": f"http://127.0.0.1:{port['mail'][1]}",
         "KAFKA_BOOTSTRAP": f"127.0.0.1:{port['kafka'][0]}",
         **{f"{name.upper()}_DATABASE_URL": f"{auditor}/{name}" for name in ("orders", "billing", "analytics")},
-        **{name: stack.variables.get(name, "") for name in ("FAILPOINTS_TOKEN", "OPERATOR_TOKEN")},
+        **{
+            name: stack.variables.get(name, "") for name in ("FAILPOINTS_TOKEN", "OPERATOR_TOKEN", "CONTROL_ROOM_TOKEN")
+        },
         "LEDGER": str(Path(RUN, "ledger.jsonl")),
     }
 

@@ -21,7 +21,7 @@ choose_mode() {
 make_secrets() {
   [ -f .env ] || { (umask 077; echo "# Made by make up. Never commit this file." >.env); echo "secrets: written to .env"; }
   for name in POSTGRES_PASSWORD ORDERS_DB_PASSWORD BILLING_DB_PASSWORD ANALYTICS_DB_PASSWORD AUDITOR_DB_PASSWORD \
-              FAILPOINTS_TOKEN OPERATOR_TOKEN; do
+              FAILPOINTS_TOKEN OPERATOR_TOKEN CONTROL_ROOM_TOKEN; do
     grep -q "^$name=" .env || echo "$name=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" >>.env
   done
   chmod 600 .env
@@ -46,7 +46,8 @@ case $command in
     mkdir -p .run; echo docker >.run/mode
     docker compose up --detach --build --wait
     docker compose ps
-    echo "Open the control room: http://127.0.0.1:${CONTROL_ROOM_PORT:-8000}    the mailbox: http://127.0.0.1:${MAIL_PORT:-8025}"
+    token=$(sed -n 's/^CONTROL_ROOM_TOKEN=//p' .env)
+    echo "Open the control room: http://127.0.0.1:${CONTROL_ROOM_PORT:-8000}/?token=$token    the mailbox: http://127.0.0.1:${MAIL_PORT:-8025}"
     echo "Next: make ps · make logs S=orders-relay · make kill S=billing-consumer · make start S=billing-consumer · make down" ;;
   down) docker compose down ;;
   clean) docker compose down --volumes --remove-orphans; rm -f .run/mode .run/ledger.jsonl ;;

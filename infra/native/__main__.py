@@ -38,7 +38,10 @@ def up(stack: Stack) -> None:
     (RUN / "port-offset").write_text(str(stack.offset))
     ps(stack)
     control_room, mail = (stack.plan.programs[name].published[-1] for name in ("control-room", "mail"))
-    print(f"\nOpen the control room: http://127.0.0.1:{control_room}    the mailbox: http://127.0.0.1:{mail}")
+    token = stack.variables["CONTROL_ROOM_TOKEN"]
+    print(
+        f"\nOpen the control room: http://127.0.0.1:{control_room}/?token={token}    the mailbox: http://127.0.0.1:{mail}"
+    )
     print("Next: make ps · make logs S=orders-relay · make kill S=billing-consumer · make psql DB=orders · make down")
 
 

@@ -1,9 +1,9 @@
 """What the control room is told by its environment. It reads as `auditor`, who cannot write."""
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.runtime.settings import ProcessSettings
+from shared.runtime.settings import ProcessSettings, require_host_and_port
 
 
 class PlacesSettings(BaseSettings):
@@ -27,4 +27,26 @@ class PlacesSettings(BaseSettings):
 
 
 class ControlRoomSettings(ProcessSettings, PlacesSettings):
-    pass
+    ops: str = Field(description="every process and its operations port: name=host:port name=host:port …")
+    control_room_token: str = Field("", repr=False, description="opens the faults; empty: the page is read-only")
+    operator_token: str = Field("", repr=False, description="opens Billing's dead letters")
+    orders_url: str
+    billing_url: str
+    storefront_public_url: str = Field(description="what the viewer's browser opens, unlike the addresses above")
+    billing_public_url: str
+    sales_public_url: str
+    mail_public_url: str
+
+    @field_validator("ops")
+    @classmethod
+    def _names_and_addresses(cls, ops: str) -> str:
+        for entry in ops.split():
+            name, _, address = entry.partition("=")
+            if not name:
+                raise ValueError(f"expected name=host:port, got {entry!r}")
+            require_host_and_port(address)
+        return ops
+
+    @property
+    def ops_ports(self) -> dict[str, str]:
+        return dict(entry.split("=", 1) for entry in self.ops.split())

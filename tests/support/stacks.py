@@ -13,7 +13,7 @@ from infra.native.stack import PROJECT, Stack
 SECRETS = {
     f"{name}_PASSWORD": "not-a-secret-in-a-test"
     for name in ("POSTGRES", "ORDERS_DB", "BILLING_DB", "ANALYTICS_DB", "AUDITOR_DB")
-} | dict.fromkeys(("FAILPOINTS_TOKEN", "OPERATOR_TOKEN"), "not-a-secret-in-a-test")
+} | dict.fromkeys(("FAILPOINTS_TOKEN", "OPERATOR_TOKEN", "CONTROL_ROOM_TOKEN"), "not-a-secret-in-a-test")
 
 
 @contextmanager
