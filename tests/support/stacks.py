@@ -35,6 +35,24 @@ def kafka_bootstrap(stack: Stack) -> str:
 
 
 @contextmanager
+def messaging_servers() -> Iterator[Stack]:
+    """PostgreSQL and Kafka alone, started. Consumers may be declared dead after one second instead of six."""
+    with temporary_stack("postgres", "kafka") as stack:
+        stack.plan.programs["kafka"].environment["KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS"] = "1000"
+        stack.up()
+        yield stack
+
+
+def postgres_url(stack: Stack) -> str:
+    port = stack.plan.programs["postgres"].published[0]
+    return f"postgresql://postgres:{SECRETS['POSTGRES_PASSWORD']}@127.0.0.1:{port}/postgres"
+
+
+def kafka_bootstrap(stack: Stack) -> str:
+    return f"127.0.0.1:{stack.plan.programs['kafka'].published[0]}"
+
+
+@contextmanager
 def temporary_stack(*only: str) -> Iterator[Stack]:
     """Not started yet. Whatever happens to this test run, nothing of it stays behind."""
     folder = Path(tempfile.mkdtemp(prefix="effectively once "))  # with a space: paths of real people have some
