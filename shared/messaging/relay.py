@@ -200,6 +200,9 @@ class Relay:
         self._next_rebalance = time.monotonic() + self.settings.rebalance_every_s
         self._shards.rebalance()
         metrics.RELAY_SHARDS.set(len(self._shards.held))
+        self._watch_age(connection)
+
+    def _watch_age(self, connection: Connection[Any]) -> None:
         self._oldest_age_s = outbox.oldest_unpublished_age_s(connection)
         metrics.OUTBOX_AGE.set(self._oldest_age_s)
 
@@ -236,7 +239,7 @@ class Relay:
         if batch.failed is not None:
             raise KafkaException(batch.failed)
         if batch.waiting:
-            connection.execute("SELECT 1")  # a sign of life, so that we keep our shards
+            self._watch_age(connection)  # and a sign of life, so that we keep our shards
             raise Transient(f"{batch.waiting} of {len(batch.rows)} rows are not acknowledged by Kafka yet")
 
     def _mark(self, connection: Connection[Any], rows: Sequence[Row]) -> None:
