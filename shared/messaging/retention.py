@@ -54,11 +54,14 @@ def create_partitions(connection: Connection, table: str, *, back_days: int = 1,
     start with the oldest event of a topic.
     """
     with translated(), connection.transaction():
-        connection.execute("SET LOCAL lock_timeout = '2s'")
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext('partitions'), hashtext(%s))", (table,))
+        _take_turns(connection, table, 2000)
         today, existing = _today(connection), {partition.first for partition in partitions(connection, table)}
         days = [today + timedelta(days=offset) for offset in range(-back_days, ahead_days + 1)]
         missing = [day for day in days if first_id(day) not in existing]
+        if table == "inbox":
+            # What is older than the oldest partition cannot be remembered: refused, instead of waited for in vain.
+            oldest = min([first_id(days[0]), *existing])
+            connection.execute("UPDATE inbox_floor SET floor = %(oldest)s WHERE floor < %(oldest)s", {"oldest": oldest})
         for day in missing:
             _create(connection, table, day)
     return len(missing)
@@ -127,7 +130,7 @@ def partitions(connection: Connection, table: str) -> list[Partition]:
         """
         SELECT child.relname, pg_get_expr(child.relpartbound, child.oid)
         FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
-        WHERE inhparent = %s::regclass
+        WHERE inhparent = %s::regclass AND pg_get_expr(child.relpartbound, child.oid) IS NOT NULL -- NULL: dropped just now
         """,
         (table,),
     ).fetchall()
@@ -161,7 +164,9 @@ def _drop(connection: Connection, table: str, partition: Partition, lock_timeout
     names = {"parent": Identifier(table), "name": Identifier(partition.name)}
     with connection.transaction():
         # While we wait for a lock, everybody waits behind us: better to give up and come again.
-        connection.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(lock_timeout_ms)))
+        _take_turns(connection, table, lock_timeout_ms)
+        if partition not in partitions(connection, table):
+            return False  # another run was quicker
         if table == "inbox":
             # First, in the order in which consumers take them: the floor, then the table.
             connection.execute("UPDATE inbox_floor SET floor = greatest(floor, %s)", (partition.end,))
@@ -174,6 +179,12 @@ def _drop(connection: Connection, table: str, partition: Partition, lock_timeout
         failpoints.hit("housekeeping.before_commit")
     logs.get().info("partition dropped", partition=partition.name)
     return True
+
+
+def _take_turns(connection: Connection, table: str, lock_timeout_ms: int) -> None:
+    """Two runs at once follow each other. Until the transaction ends."""
+    connection.execute(SQL("SET LOCAL lock_timeout = {}").format(Literal(lock_timeout_ms)))
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('partitions'), hashtext(%s))", (table,))
 
 
 def _holds_unpublished(connection: Connection, partition: Partition) -> bool:
