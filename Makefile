@@ -49,9 +49,13 @@ need-S:
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
-.PHONY: test ci lint types format
+.PHONY: test test-walk test-mutants ci lint types format
 test: .venv/dev-installed ## all tests but the slow campaigns, on real PostgreSQL and Kafka
 	@.venv/bin/python -m pytest $(T)
+test-walk: .venv/dev-installed ## a long random walk of crashes through outbox, relay and inbox: WALKS=100 WALK_STEPS=40
+	@WALKS=$(or $(WALKS),100) WALK_STEPS=$(or $(WALK_STEPS),40) .venv/bin/python -m pytest -n 0 -s tests/failure/test_random_walk.py
+test-mutants: .venv/dev-installed ## take out each protection in a copy, and see which test goes red: M=name for one
+	@.venv/bin/python -m tests.support.servers .venv/bin/python -m tests.mutants $(M)
 ci: lint types test ## what CI runs: lint, types, tests
 lint: .venv/dev-installed ## style, and the rules of who may import whom
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache

@@ -130,7 +130,8 @@ def partitions(connection: Connection, table: str) -> list[Partition]:
         """
         SELECT child.relname, pg_get_expr(child.relpartbound, child.oid)
         FROM pg_inherits JOIN pg_class child ON child.oid = inhrelid
-        WHERE inhparent = %s::regclass AND pg_get_expr(child.relpartbound, child.oid) IS NOT NULL -- NULL: dropped just now
+        WHERE inhparent = %s::regclass
+          AND pg_get_expr(child.relpartbound, child.oid) IS NOT NULL -- NULL: another session has just dropped it
         """,
         (table,),
     ).fetchall()

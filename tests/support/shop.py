@@ -159,10 +159,10 @@ def make_impatient(url: str) -> None:
 
 @contextmanager
 def consumer_process(
-    kind: str, name: str, url: str, kafka: str, topic: str, *, failpoints: str = "", batch_size: int = 10
+    kind: str, name: str, url: str, kafka: str, topic: str, *, failpoints: str = "", max_attempts: int = 5
 ) -> Iterator[Child]:
     environment = {"CONSUMER": name, "DATABASE_URL": url, "KAFKA": kafka, "TOPIC": topic}
-    environment |= {"FAILPOINTS": failpoints, "BATCH_SIZE": str(batch_size)}
+    environment |= {"FAILPOINTS": failpoints, "MAX_ATTEMPTS": str(max_attempts)}
     with Child.started("tests.support.shop", kind, **environment) as child:
         yield child
 
@@ -176,8 +176,8 @@ def main() -> None:
     replica_slot.IDLE_LIMIT_S = IMPATIENT_S
     running = consumer(
         kind, name, database.engine(environment["DATABASE_URL"], name), environment["KAFKA"], environment["TOPIC"],
-        batch_size=int(environment.get("BATCH_SIZE", "500")), session_timeout_ms=1000 * IMPATIENT_S,
-        retry_limit_s=0.5,
+        batch_size=10, session_timeout_ms=1000 * IMPATIENT_S, retry_limit_s=0.5,
+        max_attempts=int(environment["MAX_ATTEMPTS"]),
     )  # fmt: skip
     with running:
         run_forever(running.step, stop, Pulse(60), idle_s=0)

@@ -36,8 +36,12 @@ def kafka_bootstrap(stack: Stack) -> str:
 
 @contextmanager
 def messaging_servers() -> Iterator[Stack]:
-    """PostgreSQL and Kafka alone, started. Consumers may be declared dead after one second instead of six."""
+    """PostgreSQL and Kafka alone, started. Consumers may be declared dead after one second instead of six.
+
+    Nothing is forced to the disk: tests kill servers, but not the machine, and make and drop hundreds of databases.
+    """
     with temporary_stack("postgres", "kafka") as stack:
+        stack.plan.programs["postgres"].command.extend(["-c", "fsync=off"])
         stack.plan.programs["kafka"].environment["KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS"] = "1000"
         stack.up()
         yield stack

@@ -85,7 +85,8 @@ def received(event: Event, *, offset: int = 0, partition: int = 0) -> records.Re
 
 def name(prefix: str) -> str:
     """Letters only: it becomes a consumer's name, and with it part of the names of failpoints."""
-    return f"{prefix}_{''.join(random.choices(string.ascii_lowercase, k=10))}"
+    chance = random.SystemRandom()  # not the common one, which Hypothesis sets back
+    return f"{prefix}_{''.join(chance.choices(string.ascii_lowercase, k=10))}"
 
 
 def create_topic(kafka: str, partitions: int = 2, **config: str) -> str:

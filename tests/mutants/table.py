@@ -1,0 +1,186 @@
+"""The protections of the pattern, each with the change that takes it out and the tests that have to notice."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    """The protection that is missing."""
+    file: str
+    old: str
+    new: str
+    tests: str
+    """What to run: files, or -k expressions, as for pytest."""
+
+
+MUTANTS = [
+    Mutant(
+        "inbox claim: every delivery is fresh",
+        "shared/messaging/inbox.py",
+        "RETURNING event_id, old.event_id IS NULL AS fresh, payload_hash",
+        "RETURNING event_id, true AS fresh, payload_hash",
+        "tests/integration/test_inbox.py",
+    ),
+    Mutant(
+        "hash check: other bytes under a known id are a duplicate",
+        "shared/messaging/inbox.py",
+        "elif answer[1] != r.payload_hash and not known.same_event(r.event.id, r.payload_hash, answer[1]):",
+        "elif False:",
+        "tests/integration/test_inbox.py",
+    ),
+    Mutant(
+        "offset after commit: Kafka is told before the transaction",
+        "shared/messaging/consumer.py",
+        '        failpoints.hit(f"{self._name}.consumer.after_receive")\n',
+        "        self._tell_kafka(batch.next_offsets, wait_for_answer=True)\n"
+        "        self._kafka_only = True\n"
+        '        failpoints.hit(f"{self._name}.consumer.after_receive")\n',
+        "tests/integration/test_consumer.py",
+    ),
+    Mutant(
+        "offset in the transaction: stored before it, in one of its own",
+        "shared/messaging/consumer.py",
+        "            with Session(self._database) as session, session.begin():\n"
+        "                fresh, bad = self._claim(session, batch)\n",
+        "            with Session(self._database) as session, session.begin():\n"
+        "                self._store_offsets(session, batch)\n"
+        "            self._tell_kafka(batch.next_offsets, wait_for_answer=True)\n"
+        "            with Session(self._database) as session, session.begin():\n"
+        "                fresh, bad = self._claim(session, batch)\n",
+        "tests/failure/test_consumer_windows.py -k killed",
+    ),
+    Mutant(
+        "sorted claim: two batches take shared ids in different orders",
+        "shared/messaging/inbox.py",
+        "    batch = [first[event_id] for event_id in sorted(first)]\n",
+        "    batch = list(first.values())\n",
+        "tests/integration/test_inbox.py -k opposite_orders",
+    ),
+    Mutant(
+        "floor check: what the inbox has forgotten is let in",
+        "shared/messaging/inbox.py",
+        "WHERE d.event_id >= guard.floor AND uuid_extract_timestamp",
+        "WHERE uuid_extract_timestamp",
+        "tests/integration/test_inbox.py tests/integration/test_retention.py",
+    ),
+    Mutant(
+        "floor lock: a claim does not wait for housekeeping",
+        "shared/messaging/inbox.py",
+        "SELECT floor FROM inbox_floor FOR SHARE",
+        "SELECT floor FROM inbox_floor",
+        "tests/integration/test_inbox.py -k housekeeping",
+    ),
+    Mutant(
+        "floor raised with the drop",
+        "shared/messaging/retention.py",
+        '            connection.execute("UPDATE inbox_floor SET floor = greatest(floor, %s)", (partition.end,))\n',
+        "            pass\n",
+        "tests/integration/test_retention.py",
+    ),
+    Mutant(
+        "lock, then check: unpublished rows are looked for before the lock",
+        "shared/messaging/retention.py",
+        '        connection.execute(SQL("LOCK TABLE ONLY {parent}, {name} IN ACCESS EXCLUSIVE MODE").format(**names))\n'
+        '        if table == "outbox" and _holds_unpublished(connection, partition):\n',
+        '        unpublished = table == "outbox" and _holds_unpublished(connection, partition)\n'
+        '        connection.execute(SQL("LOCK TABLE ONLY {parent}, {name} IN ACCESS EXCLUSIVE MODE").format(**names))\n'
+        "        if unpublished:\n",
+        "tests/integration/test_retention.py -k in_flight",
+    ),
+    Mutant(
+        "start at the lower offset: Kafka's is believed",
+        "shared/messaging/positions.py",
+        "    if in_database is None:\n        return None\n"
+        "    return in_database if in_kafka is None else min(in_database, in_kafka)\n",
+        "    return in_kafka\n",
+        "tests/integration/test_consumer.py -k 'set_back or emptied'",
+    ),
+    Mutant(
+        "a database set back under a running consumer is noticed",
+        "shared/messaging/positions.py",
+        "if (found or 0) < expected:",
+        "if False:",
+        "tests/integration/test_consumer.py -k set_back",
+    ),
+    Mutant(
+        "same batch again: a passing failure drops it",
+        "shared/messaging/consumer.py",
+        "        except Transient:\n            self._put_back(batch)\n            raise\n        except Exception as error:",
+        "        except Transient:\n            raise\n        except Exception as error:",
+        "tests/integration/test_consumer.py -k 'deadlock or serialization'",
+    ),
+    Mutant(
+        "resume after a rebalance during a hold",
+        "shared/messaging/consumer.py",
+        "        self._kafka.resume(self._awaiting)\n",
+        "",
+        "tests/failure/test_outages.py -k rebalance",
+    ),
+    Mutant(
+        "attempts are counted before the try",
+        "shared/messaging/consumer.py",
+        "        if self._counted is None or self._counted[0] is not record:",
+        "        self._counted = record, 1\n        if False:",
+        "tests/failure/test_killer_event.py",
+    ),
+    Mutant(
+        "letters first: a redelivery applies a parked event",
+        "shared/messaging/inbox.py",
+        "if redriving or not known or _is_open_question(r, known, result)]",
+        "]",
+        "tests/integration/test_inbox.py tests/integration/test_dead_letters.py",
+    ),
+    Mutant(
+        "a discarded event is remembered",
+        "shared/messaging/dead_letters.py",
+        "            _remember_discarded(session, letter)\n",
+        "            pass\n",
+        "tests/integration/test_dead_letters.py -k discarded",
+    ),
+    Mutant(
+        "lease token: a worker that slept may still speak",
+        "shared/messaging/tasks.py",
+        ' WHERE id = %s AND lease_token = %s\n"""\nFAIL',
+        ' WHERE id = %s AND %s::uuid IS NOT NULL\n"""\nFAIL',
+        "tests/integration/test_tasks.py",
+    ),
+    Mutant(
+        "key order: the relay does not sort",
+        "shared/messaging/relay.py",
+        "        ORDER BY seq LIMIT %(per_shard)s",
+        "        ORDER BY shard, seq DESC LIMIT %(per_shard)s",
+        "tests/integration/test_relay.py",
+    ),
+    Mutant(
+        "shard locks: every relay works on everything",
+        "shared/messaging/shards.py",
+        "self.held = sorted(kept | {shard for shard, taken in self._cursor if taken})",
+        "self.held = sorted(mine | {shard for shard, taken in self._cursor})",
+        "tests/integration/test_relay.py -k shared_fairly tests/failure/test_relay_windows.py",
+    ),
+    Mutant(
+        "mark only after the acknowledgement",
+        "shared/messaging/relay.py",
+        "        self._await_acknowledgements(connection, batch)\n",
+        "",
+        "tests/failure/test_outages.py -k kafka_away tests/integration/test_relay.py",
+    ),
+    Mutant(
+        "unpublished rows, never rows after the last one",
+        "shared/messaging/relay.py",
+        "        rows = connection.execute(SELECT, parameters, prepare=True, binary=True).fetchall()\n",
+        "        rows = connection.execute(SELECT, parameters, prepare=True, binary=True).fetchall()\n"
+        "        seen = getattr(self, '_seen', UUID(int=0))\n"
+        "        rows = [row for row in rows if row[0] > seen]\n"
+        "        self._seen = max([seen, *(row[0] for row in rows)])\n",
+        "tests/integration/test_relay.py -k lower_seq",
+    ),
+    Mutant(
+        "a stopped reader loses its shards",
+        "shared/messaging/relay.py",
+        ', "tcp_user_timeout": lease_ms}',
+        "}",
+        "tests/failure/test_relay_windows.py -k large_batch",
+    ),
+]
