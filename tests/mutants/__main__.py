@@ -1,6 +1,6 @@
 """Is every check worth something? Each protection is taken out of a copy of the source, and a test has to go red.
 
-`make test-mutants`, or one of them: `make test-mutants M=lease`. Exit status 1 if a mutant survives, or if the text that
+`make test-mutants`, or one: `make test-mutants M=lease`. Exit status 1 if a mutant survives, or if the text that
 it changes is no longer there.
 """
 
