@@ -10,6 +10,7 @@ events in order. A run that breaks this prints its steps.
 
 import os
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -41,7 +42,7 @@ CREATE TABLE ledger (position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, k
 """
 
 
-def write_down(session: Session, received: list[Received]) -> None:
+def write_down(session: Session, received: Sequence[Received]) -> None:
     """The effect: a line per event, with nothing but the inbox to keep a second one out."""
     connection = session.connection()
     for r in received:
@@ -222,4 +223,4 @@ def test_a_random_walk_of_crashes_duplicates_and_rebalances_arrives_where_the_mo
     chosen = settings(
         max_examples=EXAMPLES, stateful_step_count=STEPS, deadline=None, database=None, print_blob=True, phases=phases
     )
-    run_state_machine_as_test(Walk, settings=chosen)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(Walk, settings=chosen)

@@ -7,10 +7,12 @@ the repetitions sees every event once and in order.
 import signal
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 
+from shared.messaging import outbox
 from tests.support import producing, streams
 from tests.support.processes import LONG, Child
 from tests.support.streams import eventually
@@ -139,7 +141,7 @@ def test_two_relay_processes_that_come_and_go_keep_the_order_of_every_key(stage:
 def test_events_sent_again_on_purpose_are_the_same_bytes_in_the_same_order(stage: Stage) -> None:
     with psycopg.connect(stage.url, autocommit=True) as connection, stage.relay():
         eventually(stage.is_drained, "published")
-        since = streams.datetime.now(streams.UTC) - streams.timedelta(hours=1)
-        assert producing.outbox.republish(connection, since, chunk=50) == 20 * len(KEYS)
+        since = datetime.now(UTC) - timedelta(hours=1)
+        assert outbox.republish(connection, since, chunk=50) == 20 * len(KEYS)
         eventually(stage.is_drained, "published again")
     assert check(stage) == 40 * len(KEYS)

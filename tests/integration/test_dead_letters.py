@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -89,7 +90,7 @@ def test_a_letter_about_an_event_applied_meanwhile_is_closed_without_a_second_ef
 def test_a_redrive_that_fails_leaves_the_letter_open_with_the_new_reason(engine: Engine, database_url: str) -> None:
     order = streams.order()
     deliver(engine, streams.encoded(order))
-    again = park(engine, streams.order(streams.UUID(order.subject)))
+    again = park(engine, streams.order(UUID(order.subject)))
     with pytest.raises(shop.AlreadyInvoiced):
         dead_letters.redrive(engine, again, HANDLERS, CONTRACTS)
     found = letter(engine, again)
@@ -109,7 +110,7 @@ def test_an_event_beyond_the_window_is_redriven_only_when_lateness_is_accepted(
         dead_letters.redrive(engine, number, HANDLERS, CONTRACTS)
     assert dead_letters.redrive(engine, number, HANDLERS, CONTRACTS, accept_late=True) == "applied"
     # No inbox row can guard it; the permanent business key does.
-    second = park_bytes(engine, streams.encoded(streams.order(streams.UUID(late.subject))), BeyondDedupeWindow())
+    second = park_bytes(engine, streams.encoded(streams.order(UUID(late.subject))), BeyondDedupeWindow())
     with pytest.raises(shop.AlreadyInvoiced):
         dead_letters.redrive(engine, second, HANDLERS, CONTRACTS, accept_late=True)
     assert shop.applied("billing", database_url) == [late.subject]
@@ -137,7 +138,7 @@ def test_an_original_that_became_readable_is_known_beside_its_repair(engine: Eng
     """The contract was corrected after the repair: the original bytes are the same event, not a mismatch."""
     order = streams.order()
     original = streams.encoded(order)
-    repaired = streams.encoded(streams.with_id(streams.order(streams.UUID(order.subject), cents=99), order.id))
+    repaired = streams.encoded(streams.with_id(streams.order(UUID(order.subject), cents=99), order.id))
     number = park_bytes(engine, original)
     dead_letters.repair(engine, number, repaired, CONTRACTS)
     dead_letters.redrive(engine, number, HANDLERS, CONTRACTS)

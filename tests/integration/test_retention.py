@@ -9,14 +9,16 @@ from uuid import UUID
 import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
+from sqlalchemy.orm import Session
 
 from shared.contracts import CONTRACTS
 from shared.messaging import inbox, metrics, outbox, retention, schema
 from shared.messaging.database_errors import translated
 from shared.messaging.errors import BeyondDedupeWindow, PartitionMissing, Transient
+from shared.messaging.event import Event
 from shared.runtime import database
 from tests.support import producing, streams
-from tests.support.streams import Event, eventually
+from tests.support.streams import eventually
 
 Connection = psycopg.Connection
 
@@ -157,10 +159,10 @@ def test_a_claim_after_the_drop_finds_its_event_beyond_the_window(connection: Co
     retention.create_partitions(connection, "inbox", back_days=10)
     old = streams.received(streams.order(at=days_ago(9)))
     engine = database.engine(database_url, "test")
-    with inbox.Session(engine) as session, session.begin():
+    with Session(engine) as session, session.begin():
         assert inbox.claim(session, "billing", [old]).fresh == [old]
     retention.drop_expired(connection, "inbox", keep_days=5)
-    with inbox.Session(engine) as session, session.begin():
+    with Session(engine) as session, session.begin():
         assert [type(problem) for _, problem in inbox.claim(session, "billing", [old]).refused] == [BeyondDedupeWindow]
     engine.dispose()
 
@@ -172,7 +174,7 @@ def test_an_event_older_than_a_new_inbox_is_refused_and_does_not_wait_for_a_part
     retention.create_partitions(connection, "inbox", back_days=3)
     engine = database.engine(database_url, "test")
     ancient = streams.received(streams.order(at=days_ago(400)))
-    with inbox.Session(engine) as session, session.begin():
+    with Session(engine) as session, session.begin():
         refused = inbox.claim(session, "billing", [ancient]).refused
     assert [type(problem) for _, problem in refused] == [BeyondDedupeWindow]
     engine.dispose()
@@ -185,7 +187,7 @@ def test_the_first_event_of_a_day_without_a_partition_fails_its_transaction_and_
     order = streams.order()
 
     def emit() -> None:
-        with inbox.Session(engine) as session, session.begin():
+        with Session(engine) as session, session.begin():
             outbox.add(session, order, topic="orders", key=order.subject, contracts=CONTRACTS)
 
     with pytest.raises(PartitionMissing):
@@ -198,7 +200,7 @@ def test_the_first_event_of_a_day_without_a_partition_fails_its_transaction_and_
 
 def test_a_window_must_cover_what_the_topic_and_the_outbox_may_still_deliver(kafka: str) -> None:
     day_ms = 86_400_000
-    topic = streams.create_topic(kafka, **{"retention.ms": str(7 * day_ms), "segment.ms": str(day_ms)})
+    topic = streams.create_topic(kafka, 1, **{"retention.ms": str(7 * day_ms), "segment.ms": str(day_ms)})
     admin = AdminClient({"bootstrap.servers": kafka})
 
     def problem(days: int) -> str | None:
@@ -209,7 +211,7 @@ def test_a_window_must_cover_what_the_topic_and_the_outbox_may_still_deliver(kaf
     assert problem(11) is None
     assert "must remember more than 10 days" in (problem(10) or "")
     for setting in ({"cleanup.policy": "compact"}, {"retention.ms": "-1"}):
-        topic = streams.create_topic(kafka, **setting)
+        topic = streams.create_topic(kafka, 1, **setting)
         assert "for ever" in (problem(10_000) or "")
 
 

@@ -18,24 +18,6 @@ SECRETS = {
 
 @contextmanager
 def messaging_servers() -> Iterator[Stack]:
-    """PostgreSQL and Kafka alone, started. Consumers may be declared dead after one second instead of six."""
-    with temporary_stack("postgres", "kafka") as stack:
-        stack.plan.programs["kafka"].environment["KAFKA_GROUP_MIN_SESSION_TIMEOUT_MS"] = "1000"
-        stack.up()
-        yield stack
-
-
-def postgres_url(stack: Stack) -> str:
-    port = stack.plan.programs["postgres"].published[0]
-    return f"postgresql://postgres:{SECRETS['POSTGRES_PASSWORD']}@127.0.0.1:{port}/postgres"
-
-
-def kafka_bootstrap(stack: Stack) -> str:
-    return f"127.0.0.1:{stack.plan.programs['kafka'].published[0]}"
-
-
-@contextmanager
-def messaging_servers() -> Iterator[Stack]:
     """PostgreSQL and Kafka alone, started. Consumers may be declared dead after one second instead of six.
 
     Nothing is forced to the disk: tests kill servers, but not the machine, and make and drop hundreds of databases.
