@@ -148,9 +148,14 @@ class InboxConsumer:
         future = self._worker.submit(self._transaction, batch)
         self._working = batch, future
         try:
-            # While the database works, the next batch is received and decoded.
+            # While the database works, the next batch is received and decoded. What fails in there is no fault of this
+            # batch, and what it had received is lost to this process: it ends.
             if len(self._buffer) < self._settings.batch_size:
                 self._receive(0)
+        finally:
+            wait([future])
+            self._working = None
+        try:
             future.result()
         except (Stop, failpoints.InjectedFault):
             raise
@@ -159,8 +164,6 @@ class InboxConsumer:
             raise
         except Exception as error:  # noqa: BLE001  a handler may fail in any way; none of them may skip an event
             return self._failed(batch, error)
-        finally:
-            self._working = None
         return self._settled(batch)
 
     def _transaction(self, batch: "_Batch") -> None:
@@ -289,10 +292,12 @@ class InboxConsumer:
         if messages and timeout_s and room > 1:
             messages += self._consume(room - 1, self._settings.linger_ms / 1000)
         for message in messages:
+            topic_id = self._topic_ids.get(message.topic() or "", "")
             if error := message.error():
                 self._raise_for(error, f"{message.topic()}/{message.partition()}")
-            else:
-                self._buffer.append(records.read(message, self._topic_ids[message.topic() or ""], self._contracts))
+            elif (topic_id, message.partition()) in self._stored:
+                self._buffer.append(records.read(message, topic_id, self._contracts))
+            # else it was taken away in this very call: it is another's now, and here it would overtake what was dropped
 
     def _consume(self, most: int, timeout_s: float) -> list[Message]:
         try:
