@@ -44,10 +44,13 @@ def main() -> int:
 def dies(mutant: Mutant, copy: Path) -> bool:
     file = copy / mutant.file
     original = file.read_text()
-    if original.count(mutant.old) != 1:
-        print(f"✘ {mutant.name}\n    {mutant.file} no longer holds the text exactly once that this mutant changes")
-        return False
-    file.write_text(original.replace(mutant.old, mutant.new))
+    changed = original
+    for old, new in filter(None, [(mutant.old, mutant.new), mutant.also]):
+        if changed.count(old) != 1:
+            print(f"✘ {mutant.name}\n    {mutant.file} no longer holds this text exactly once: {old!r}")
+            return False
+        changed = changed.replace(old, new)
+    file.write_text(changed)
     try:
         red = red_tests(mutant, copy)
     finally:
@@ -67,7 +70,7 @@ def red_tests(mutant: Mutant, copy: Path) -> list[str]:
         return [f"{mutant.tests}: does not end"]
     if run.returncode not in (0, 1):
         raise RuntimeError(f"pytest could not run for {mutant.name!r}:\n{run.stdout}{run.stderr}")
-    return re.findall(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)
+    return sorted(set(re.findall(r"^(?:FAILED|ERROR) (\S+)", run.stdout, re.MULTILINE)))
 
 
 if __name__ == "__main__":

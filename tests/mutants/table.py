@@ -12,6 +12,8 @@ class Mutant:
     new: str
     tests: str
     """What to run: files, or -k expressions, as for pytest."""
+    also: tuple[str, str] | None = None
+    """Where a protection is there twice: the second change, in the same file."""
 
 
 MUTANTS = [
@@ -44,9 +46,10 @@ MUTANTS = [
     Mutant(
         "sorted claim: two batches take shared ids in different orders",
         "shared/messaging/inbox.py",
-        "    batch = [first[event_id] for event_id in sorted(first)]\n",
-        "    batch = list(first.values())\n",
+        'for event_id in sorted(first, key=attrgetter("int"))]',
+        "for event_id in first]",
         "tests/integration/test_inbox.py -k opposite_orders",
+        also=("     ORDER BY d.event_id\n", ""),
     ),
     Mutant(
         "floor check: what the inbox has forgotten is let in",
@@ -107,6 +110,13 @@ MUTANTS = [
         "        self._kafka.resume(self._awaiting)\n",
         "",
         "tests/failure/test_outages.py -k rebalance",
+    ),
+    Mutant(
+        "what was received for a partition that is taken away is left to its new owner",
+        "shared/messaging/consumer.py",
+        "            elif (topic_id, message.partition()) in self._stored:\n",
+        "            else:\n",
+        "tests/integration/test_consumer_buffer.py",
     ),
     Mutant(
         "attempts are counted before the try",
