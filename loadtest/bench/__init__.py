@@ -4,6 +4,7 @@ figures.py    a figure, its bar and its verdict; two ways measured in turn
 servers.py    PostgreSQL and Kafka of the run's own
 orders.py     the events everything is measured with
 invoicing.py  the work a consumer does, written three ways
+parts.py      the processes an event passes through; together.py runs several of them
 
 consumer.py   batched consumer against one transaction per message, no inbox, and no Kafka
 relay.py      draining the outbox against a bare loop

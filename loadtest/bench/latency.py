@@ -4,29 +4,20 @@ Every part is a process of its own, as in the shop; all read the clock of one ma
 """
 
 import statistics
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.context import SpawnProcess
-from multiprocessing.queues import Queue
-from queue import Empty
-from typing import Any, Self
-from uuid import UUID
 
 import psycopg
 
 from loadtest.bench import invoicing, parts
 from loadtest.bench.figures import Figure, Series
 from loadtest.bench.servers import Bench
+from loadtest.bench.together import Times, Together
 from shared.messaging import retention, schema
 
 PARTITIONS = 3
 WARM_UP_S = 3
 PATIENCE_S = 60
-SPAWN = get_context("spawn")
-Times = dict[UUID, int]
 
 
 @dataclass(frozen=True)
@@ -81,36 +72,3 @@ def way_of_events(bench: Bench, case: Case, seconds: float) -> list[float]:
     arrived: Times = next(some for role, some in times if role == "arrived")
     in_order = sorted(committed, key=lambda event_id: committed[event_id])
     return [(arrived[event_id] - committed[event_id]) / 1e6 for event_id in in_order]
-
-
-class Together:
-    """Processes that end together: with this block, or when one of them fails."""
-
-    def __init__(self) -> None:
-        self.answers: Queue[Any] = SPAWN.Queue()
-        self._processes: list[SpawnProcess] = []
-
-    def start(self, target: Callable[..., None], *arguments: object) -> None:
-        process = SPAWN.Process(target=target, args=arguments, daemon=True)
-        process.start()
-        self._processes.append(process)
-
-    def answer(self, seconds: float) -> tuple[str, Times]:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            with suppress(Empty):
-                answer: tuple[str, Times] = self.answers.get(timeout=0.5)
-                return answer
-            if failed := [process.exitcode for process in self._processes if process.exitcode is not None]:
-                raise RuntimeError(f"a process ended early, with {failed}")
-        raise RuntimeError(f"no answer within {seconds:.0f} s: is the machine too busy for this rate?")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.join(10)
-            process.kill()

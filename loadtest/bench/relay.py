@@ -61,14 +61,20 @@ class Outbox:
             yield cls(url, topic, KafkaSettings(bench.kafka))
 
     def fill(self, rows: int) -> None:
+        """The rows are on the disk and the statistics are fresh when the clock starts."""
+        self.add(rows)
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE outbox")
+            connection.execute("CHECKPOINT")
+
+    def add(self, rows: int) -> None:
         samples = list(orders.values(SAMPLES))
         columns = {"keys": [key for key, _ in samples], "values": [value for _, value in samples]}
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("TRUNCATE outbox")
             parameters = {"topic": self.topic, "headers": outbox.HEADERS, "rounds": rows // SAMPLES, **columns}
             connection.execute(FILL, parameters)
-            connection.execute("VACUUM ANALYZE outbox")
-            connection.execute("CHECKPOINT")
+            connection.execute(f"NOTIFY {outbox.CHANNEL}")
 
     def drained(self, rows: int) -> float:
         """From the end of the first batch: connecting and taking the shards is not what is measured."""
