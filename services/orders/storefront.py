@@ -9,7 +9,8 @@ next    cart.py, templates/
 from uuid import UUID
 
 import orjson
-from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
+from apiflask import APIBlueprint
+from flask import Response, make_response, redirect, render_template, request, url_for
 from pydantic import ValidationError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -24,8 +25,8 @@ from services.orders.schemas import WantedOrder
 from shared.runtime.problems import Problem
 
 
-def storefront(sessions: sessionmaker[Session], billing_url: str) -> Blueprint:
-    shop = Blueprint("shop", __name__)
+def storefront(sessions: sessionmaker[Session], billing_url: str) -> APIBlueprint:
+    shop = APIBlueprint("shop", __name__, enable_openapi=False)
     shop.add_app_template_filter(money.shown, "money")
     shop.before_request(refuse_other_sites)
     shop.register_error_handler(Problem, problem_page)

@@ -18,7 +18,7 @@ PRODUCTS = [
     ("earl-grey", "Earl Grey, 200 g", "Black tea with oil of bergamot.", FOOD, 950, 1050, 1540),
     ("espresso", "Espresso beans, 500 g", "A dark roast, chocolate and nut.", FOOD, 1450, 1590, 2300),
     ("filter-roast", "Filter roast, 250 g", "A light roast, apricot and jasmine.", FOOD, 1190, 1290, 1900),
-    ("honey", "Lime-blossom honey", "From hives at the edge of town, 250 g.", FOOD, 720, 790, 1180),
+    ("honey", "Lime-blossom honey", "A jar of 250 grams from the edge of town.", FOOD, 720, 790, 1180),
     ("teapot", "Stoneware teapot", "Glazed by hand, holds four cups.", GOODS, 4490, 4900, 7200),
     ("cup", "Stoneware cup", "Made by the same hands as the teapot.", GOODS, 1490, 1650, 2400),
     ("kettle", "Gooseneck kettle", "Pours slowly and exactly where you want it.", GOODS, 6990, 7600, 11200),
