@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -102,7 +103,7 @@ def test_a_double_click_on_confirm_is_one_order_and_the_page_says_so(
 
 def test_checking_out_twice_from_one_cart_is_one_order(page: Page, shop_url: str, orders_url: str) -> None:
     fill_cart(page, shop_url)
-    kept = page.context.cookies()
+    kept: Any = page.context.cookies()
     check_out(page, shop_url)
     first = page.url
     page.context.add_cookies(kept)  # as if the first answer had been lost on the way
