@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from infra.native.stack import PROJECT
-from loadtest.bench import consumer, inbox, latency, relay, report, sweeps
+from loadtest.bench import consumer, http, inbox, latency, relay, report, sweeps
 from loadtest.bench.figures import Figure
 from loadtest.bench.servers import Bench, started
 from shared.runtime import logs, process
@@ -17,6 +17,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "relay": relay.measure,
     "latency": latency.measure,
     "inbox": inbox.measure,
+    "http": http.measure,
     "sweeps": sweeps.measure,
 }
 REPORT = PROJECT / ".run" / "reports" / "bench.json"
