@@ -116,6 +116,8 @@ def test_a_sale_shows_without_a_reload(engine: Engine, server: str, page: Page) 
     expect(page.locator("#minutes-caption")).to_contain_text("3 in the last hour")
     expect(page.locator("#products tbody tr").first).to_contain_text("<b>Mug</b>")
     assert [ink(page, name) for name in ("minutes", "days")] != charts, "the bars have grown"
+    page.locator("#days .u-over").hover()
+    expect(page.locator("#days .pointed")).to_have_text(re.compile(r"\w+ \w+: €0.00"))
 
 
 def test_every_currency_has_its_own_figures_and_can_be_chosen_with_the_keyboard(

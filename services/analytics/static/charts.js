@@ -14,14 +14,16 @@ function axis(more) {
   };
 }
 
-// `step` is the width of a bar on the time axis, in seconds; `label` writes a value of the vertical axis.
-export function barChart(element, { step, label, moment }) {
+// `step` is the width of a bar on the time axis, in seconds; `label` writes a value of the vertical axis, `value` the one
+// under the pointer.
+export function barChart(element, { step, label, moment, value = label }) {
+  const pointed = element.appendChild(Object.assign(document.createElement("p"), { className: "pointed" }));
   const options = {
     ...sizeOf(element),
     tzDate: utc,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
-    padding: [8, 0, 0, 0],
+    padding: [8, 20, 0, 0],
     scales: {
       x: { range: (_, min, max) => [min - step / 2, max + step / 2] },
       y: { range: (_, min, max) => [0, Math.max(max * 1.1, 4)] },
@@ -31,6 +33,7 @@ export function barChart(element, { step, label, moment }) {
       axis({
         grid: { stroke: () => colour("--line"), width: 1 },
         values: (_, splits) => splits.map(label),
+        space: 34,
         size: (_, values) => 14 + 8 * Math.max(0, ...(values ?? []).map((value) => String(value).length)),
         incrs: [1, 2, 5].flatMap((n) => Array.from({ length: 13 }, (_, power) => n * 10 ** power)).sort((a, b) => a - b),
       }),
@@ -43,6 +46,11 @@ export function barChart(element, { step, label, moment }) {
         points: { show: false },
       },
     ],
+  };
+  options.hooks = {
+    setCursor: [({ cursor: { idx }, data: [times, values] }) => {
+      pointed.textContent = idx == null ? "" : `${moment(times[idx])}: ${value(values[idx])}`;
+    }],
   };
   const chart = new uPlot(options, [[], []], element);
   new ResizeObserver(() => chart.setSize(sizeOf(element))).observe(element);

@@ -33,7 +33,12 @@ function show(figures) {
   tiles(totals);
   charts ??= {
     minutes: barChart(get("minutes"), { step: 60, label: whole.format, moment: (s) => clock(s * 1000) }),
-    days: barChart(get("days"), { step: DAY_S, label: (n) => money(n, wanted, true), moment: (s) => date(s * 1000) }),
+    days: barChart(get("days"), {
+      step: DAY_S,
+      label: (n) => money(n, wanted, true),
+      value: (n) => money(n, wanted),
+      moment: (s) => date(s * 1000),
+    }),
   };
   minutes(figures);
   days(figures, totals.currency);
