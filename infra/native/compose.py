@@ -1,12 +1,13 @@
 """Reads docker-compose.yml and answers what to run natively.
 
-Three rules turn a container's view of the world into a process's:
+Four rules turn a container's view of the world into a process's:
 
     names      inside, a service is `kafka:19094` and listens on `0.0.0.0:19094`; here both are 127.0.0.1 and the port
                that the file publishes for it (or the same number where it publishes none), plus PORT_OFFSET;
                127.0.0.1 and a port that only another service publishes is what a browser opens: that service's
     folders    a named volume is <run>/data/<volume>, a tmpfs is <run>/tmp/<service>
     x-native   `entrypoint` starts what an image would, `healthcheck` replaces a check that needs the image
+    profiles   a service that Compose starts only on request is left out
 
 All else (command, environment, order, health) is taken as it stands.
 """
@@ -65,7 +66,8 @@ class Plan:
 
 def read(project: Path, run: Path, variables: Mapping[str, str], *, offset: int = 0) -> Plan:
     document = yaml.safe_load((project / FILE).read_text())
-    services: dict[str, Any] = _interpolated(document["services"], variables)
+    wanted = {name: service for name, service in document["services"].items() if "profiles" not in service}
+    services: dict[str, Any] = _interpolated(wanted, variables)
     ports = {name: _ports(service, offset) for name, service in services.items()}
     entries = [entry for service in services.values() for entry in service.get("ports", [])]
     ports[MACHINE] = {published: published + offset for published, _inside in map(_split_port, entries)}

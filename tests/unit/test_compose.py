@@ -21,7 +21,7 @@ def services() -> dict[str, Any]:
     text = (PROJECT / "docker-compose.yml").read_text()
     text = re.sub(r"\$\{(\w+)(?::[?-]([^}]*))?\}", lambda m: SECRETS.get(m[1], m[2] or ""), text)
     read: dict[str, Any] = yaml.safe_load(text)["services"]
-    return read
+    return {name: service for name, service in read.items() if not service.get("profiles")}
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +140,9 @@ def test_variables_follow_the_rules_of_compose(tmp_path: Path) -> None:
 def test_a_password_that_begins_with_a_digit_is_not_taken_for_a_port(password: str) -> None:
     plan = compose.read(PROJECT, RUN, SECRETS | {"POSTGRES_PASSWORD": password}, offset=OFFSET)
     assert f":{password}@127.0.0.1:" in plan.programs["databases"].environment["ADMIN_URL"]
+
+
+def test_what_compose_starts_on_request_only_is_left_to_compose(plan: compose.Plan) -> None:
+    services = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())["services"]
+    assert set(services) - set(plan.programs) == {"prometheus"}
+    assert services["prometheus"]["profiles"] == ["monitoring"]
