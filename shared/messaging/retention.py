@@ -64,7 +64,16 @@ def create_partitions(connection: Connection, table: str, *, back_days: int = 1,
             connection.execute("UPDATE inbox_floor SET floor = %(oldest)s WHERE floor < %(oldest)s", {"oldest": oldest})
         for day in missing:
             _create(connection, table, day)
+        if table == "inbox":
+            _raise_floor_to_oldest(connection)
     return len(missing)
+
+
+def _raise_floor_to_oldest(connection: Connection) -> None:
+    """What is older than the oldest partition has no place, and never will: it is too late, not too early. Without this
+    a new database, where nothing was dropped yet, would wait for such an event's partition for ever."""
+    oldest = partitions(connection, "inbox")[0].first
+    connection.execute("UPDATE inbox_floor SET floor = %s WHERE floor < %s", (oldest, oldest))
 
 
 def drop_expired(connection: Connection, table: str, *, keep_days: int, lock_timeout_ms: int = 500) -> list[str]:

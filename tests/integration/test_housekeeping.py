@@ -76,6 +76,14 @@ def test_days_ahead_are_made_expired_ones_dropped_and_the_inbox_knows_what_it_fo
     assert floor == retention.first_id(today - timedelta(days=10)), "what was dropped is below the floor"
 
 
+def test_a_new_inbox_knows_that_what_is_older_than_its_oldest_day_comes_too_late(database_url: str) -> None:
+    migrate("billing", database_url)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        retention.create_partitions(connection, "inbox", back_days=14)
+        oldest = retention.partitions(connection, "inbox")[0].first
+        assert connection.execute("SELECT floor FROM inbox_floor").fetchone() == (oldest,)
+
+
 def test_old_minutes_go_in_batches_and_young_ones_stay(three: list[House]) -> None:
     analytics = three[2]
     with psycopg.connect(analytics.url) as connection:
