@@ -58,10 +58,6 @@ def create_partitions(connection: Connection, table: str, *, back_days: int = 1,
         today, existing = _today(connection), {partition.first for partition in partitions(connection, table)}
         days = [today + timedelta(days=offset) for offset in range(-back_days, ahead_days + 1)]
         missing = [day for day in days if first_id(day) not in existing]
-        if table == "inbox":
-            # What is older than the oldest partition cannot be remembered: refused, instead of waited for in vain.
-            oldest = min([first_id(days[0]), *existing])
-            connection.execute("UPDATE inbox_floor SET floor = %(oldest)s WHERE floor < %(oldest)s", {"oldest": oldest})
         for day in missing:
             _create(connection, table, day)
         if table == "inbox":
