@@ -43,6 +43,26 @@ order: .venv/run-installed ## place and confirm orders: N=100, RATE=20 for so ma
 audit: .venv/run-installed ## was any order lost, doubled or changed? WAIT=60 to settle, ORDER=id for one life, ARGS=--json
 	@$(OUTSIDE) services.control_room.audit $(if $(ORDER),--order $(ORDER),--wait $(or $(WAIT),60)) $(ARGS)
 
+.PHONY: crash crash-all
+crash: .venv/run-installed ## open one crash window: AT=billing.consumer.after_commit, ACTION=kill, pause or error
+	@$(OUTSIDE) loadtest.crash --at $(or $(AT),"") $(if $(ACTION),--action $(ACTION))
+crash-all: .venv/run-installed ## every crash window, by kill and by pause (about 20 minutes)
+	@$(OUTSIDE) loadtest.crash --all $(if $(ACTION),--action $(ACTION))
+
+.PHONY: duplicate tamper poison late replay republish
+duplicate: .venv/run-installed ## publish an order's event again, TIMES=100 times, and see nothing happen
+	@$(OUTSIDE) loadtest.mischief duplicate --times $(or $(TIMES),100)
+tamper: .venv/run-installed ## publish a known id with another payload
+	@$(OUTSIDE) loadtest.mischief tamper
+poison: .venv/run-installed ## publish events that nobody can apply: KIND=undecodable, invalid, too-large, unknown-type or null
+	@$(OUTSIDE) loadtest.mischief poison $(if $(KIND),--kind $(KIND))
+late: .venv/run-installed ## publish an event that is older than the inbox remembers
+	@$(OUTSIDE) loadtest.mischief late
+replay: .venv/run-installed ## let both consumers read the whole topic again
+	@$(OUTSIDE) loadtest.mischief replay
+republish: .venv/run-installed ## send Orders' events since a time once more: SINCE=2026-11-18T00:00Z
+	@$(OUTSIDE) loadtest.mischief republish --since $(or $(SINCE),"")
+
 .PHONY: need-S
 need-S:
 	@[ -n "$(S)" ] || { echo "which process? e.g. make $(MAKECMDGOALS) S=billing-consumer; make ps lists them"; exit 2; }

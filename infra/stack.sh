@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs docker-compose.yml with Docker where an engine answers, natively where none does:
 #   infra/stack.sh up | down | clean | ps | logs [-f] [PROCESS] | kill | stop | start | restart PROCESS | psql [DATABASE]
+#   infra/stack.sh exec PROCESS COMMAND …    a command where that process runs, with its settings
 # MODE=docker or MODE=native forces one. Called by the Makefile.
 set -eu
 cd "$(dirname "$0")/.."
@@ -53,6 +54,7 @@ case $command in
   clean) docker compose down --volumes --remove-orphans; rm -f .run/mode .run/ledger.jsonl ;;
   ps) docker compose ps ;;
   psql) docker compose exec postgres psql -U postgres "${1:-orders}" ;;
+  exec) exec docker compose exec -T "$@" ;;
   start) docker compose up --detach --no-deps --wait "$@" ;; # compose start would run the steps again
   *) docker compose "$command" "$@" ;;
 esac

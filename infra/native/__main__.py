@@ -97,6 +97,9 @@ def main() -> None:
     log_parser = commands.add_parser("logs", help="the last lines of a log, or of all")
     log_parser.add_argument("process", nargs="?")
     log_parser.add_argument("-f", "--follow", action="store_true")
+    run_parser = commands.add_parser("exec", help="run a command with the settings of a process")
+    run_parser.add_argument("process")
+    run_parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND …")
     commands.add_parser("psql", help="a prompt in a database").add_argument("database", nargs="?", default="orders")
     arguments = parser.parse_args()
     try:
@@ -123,6 +126,8 @@ def run(stack: Stack, arguments: argparse.Namespace) -> None:
             logs(stack, arguments.process, arguments.follow)
         case "psql":
             psql(stack, arguments.database)
+        case "exec":
+            sys.exit(stack.execute(arguments.process, arguments.words).returncode)
         case command:
             getattr(stack, command)(arguments.process)
 

@@ -14,7 +14,7 @@ from infra.native.compose import Plan, Program, read
 from infra.native.supervise import Supervisor, end, leftovers, wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 90
+PATIENCE_S = 180
 
 
 class CannotStart(Exception):
@@ -170,6 +170,10 @@ class Stack:
     def restart(self, name: str) -> None:
         self.stop(name)
         self.start(name)
+
+    def execute(self, name: str, command: list[str]) -> subprocess.CompletedProcess[bytes]:
+        """A command with the settings of a process: what `docker compose exec` does."""
+        return subprocess.run(command, cwd=PROJECT, env={**self.environment, **self.program(name).environment})
 
     def log(self, name: str) -> Path:
         return self.run / "logs" / f"{name}.log"
