@@ -385,6 +385,8 @@ class InboxConsumer:
         metrics.LAG.labels(self._name).set(lag)
         if lag == 0:
             metrics.LAG_SECONDS.labels(self._name).set(0)
+        elif self._buffer:  # a batch that waits grows older
+            metrics.LAG_SECONDS.labels(self._name).set(max(0.0, time.time() - self._buffer[0].timestamp_ms / 1000))
         with database_errors.translated(), Session(self._database) as session:
             metrics.OPEN_LETTERS.labels(self._name).set(parking.open_letters(session, self._name))
         self._observed = time.monotonic()

@@ -36,7 +36,7 @@ BATCH_SIZE = Histogram(
     "inbox_batch_records", "Records per transaction", ["consumer"], buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500)
 )
 LAG = Gauge("inbox_lag_records", "Records on the topic that are not settled yet", ["consumer"])
-LAG_SECONDS = Gauge("inbox_lag_seconds", "Age of the record settled last; 0 when nothing waits", ["consumer"])
+LAG_SECONDS = Gauge("inbox_lag_seconds", "Age of the record in hand or settled last; 0: none waits", ["consumer"])
 RECORDS_EXPIRED = Gauge("inbox_records_expired", "1: the topic dropped records this consumer never saw", ["consumer"])
 WINDOW_TOO_SHORT = Gauge("inbox_window_too_short", "1: Kafka keeps records longer than the inbox does", ["consumer"])
 
