@@ -88,9 +88,11 @@ format: .venv/dev-installed ## put the code into shape
 
 # ---- measurements ----------------------------------------------------------------------------------------------------
 
-.PHONY: bench
+.PHONY: bench bench-page
 bench: .venv/dev-installed ## how fast the pattern is, against bars: QUICK=1 for a small run, ONLY=relay for a part of it
 	@.venv/bin/python -m loadtest.bench $(if $(QUICK),--quick) $(ONLY)
+bench-page: .venv/dev-installed ## write docs/reference/benchmarks.md from the figures of the last bench
+	@.venv/bin/python -m loadtest.bench.pages
 
 # ---- installation ----------------------------------------------------------------------------------------------------
 

@@ -12,5 +12,5 @@ latency.py    commit → readable, commit → applied
 inbox.py      claims in a full inbox; dropping a day against deleting it
 sweeps.py     batch sizes, number of relays, WAL and statements per message
 
-report.py     the table on the terminal and the JSON file
+report.py     the table on the terminal and the JSON file; pages.py the page and the plots
 """

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from infra.native.stack import PROJECT
 from loadtest.bench import consumer, http, inbox, latency, relay, report, sweeps
 from loadtest.bench.figures import Figure
 from loadtest.bench.servers import Bench, started
@@ -20,14 +19,13 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "http": http.measure,
     "sweeps": sweeps.measure,
 }
-REPORT = PROJECT / ".run" / "reports" / "bench.json"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtest.bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; all if none is named")
     parser.add_argument("--quick", action="store_true", help="small amounts: the direction, not the figure")
-    parser.add_argument("--json", type=Path, default=REPORT, help="where the figures go")
+    parser.add_argument("--json", type=Path, default=report.REPORT, help="where the figures go")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")

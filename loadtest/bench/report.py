@@ -14,8 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from infra.native import kafka_jars
+from infra.native.stack import PROJECT
 from loadtest.bench.figures import Figure, Series
 from loadtest.bench.servers import Bench
+
+REPORT = PROJECT / ".run" / "reports" / "bench.json"
 
 
 def table(figures: Sequence[Figure]) -> Table:
