@@ -463,6 +463,6 @@ def kafka_config(settings: ConsumerSettings, slot: int) -> dict[str, Any]:
 
 
 def topic_ids(settings: ConsumerSettings) -> dict[str, str]:
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers, "log_level": 3})  # 6 speaks of its own end
     asked = admin.describe_topics(TopicCollection(list(settings.topics)), request_timeout=10)
     return {topic: str(future.result().topic_id) for topic, future in asked.items()}
