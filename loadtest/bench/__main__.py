@@ -30,7 +30,7 @@ def main() -> int:
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     logs.configure("bench", "warning")
-    process.relax_garbage_collection()  # as every process of the shop does
+    process.tune_interpreter()  # as every process of the shop does
     began = time.monotonic()
     with started(quick=arguments.quick, say=_say) as bench:
         machine = report.machine(bench)

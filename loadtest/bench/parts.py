@@ -97,7 +97,7 @@ def apply(url: str, kafka: str, topic: str, count: int, answers: "Queue[Any]") -
 
 def _begin() -> None:
     logs.configure("bench", "warning")
-    process.relax_garbage_collection()
+    process.tune_interpreter()
 
 
 def _wait_to_be_stopped() -> None:
