@@ -47,7 +47,22 @@ def install(app: APIFlask) -> None:
     app.register_error_handler(InterfaceError, lambda error: of_database(error).response())
     app.register_error_handler(PoolTimeout, lambda error: of_database(error).response())
     app.register_error_handler(RecursionError, lambda _error: _TOO_DEEP.response())
+    app.spec_processor(_described)
     app.register_error_handler(Exception, lambda error: _unexpected(error).response())
+
+
+def _described(spec: Any) -> Any:
+    """In /openapi.json too, every error has this one shape, whatever the framework would have written there."""
+    operations = [operation for path in spec["paths"].values() for operation in path.values()]
+    responses = [found for operation in operations for found in operation["responses"].items()]
+    for status, response in responses:
+        if int(status) >= 400:
+            response["content"] = {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    schemas: dict[str, Any] = spec.setdefault("components", {}).setdefault("schemas", {})
+    schemas["Problem"] = Document.model_json_schema()
+    for unused in ("HTTPError", "ValidationError"):
+        schemas.pop(unused, None)
+    return spec
 
 
 class Document(BaseModel):

@@ -22,7 +22,7 @@ VIEWS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         sentence = "no Chromium on PATH: sudo apt-get install chromium, or CHROMIUM=/path/to/it"

@@ -15,6 +15,7 @@ from werkzeug.serving import make_server
 from services.orders.api import app_on, engine_of
 from tests.browser.conftest import VIEWS, screenshot
 from tests.support.orders import place, rows, settings
+from tests.support.shopping import check_out, fill_cart
 
 
 class Billing(BaseHTTPRequestHandler):
@@ -59,21 +60,6 @@ def shop_url(orders_url: str, billing: str) -> Iterator[str]:
     server.shutdown()
     server.server_close()
     engine.dispose()
-
-
-def fill_cart(page: Page, url: str) -> None:
-    page.goto(url)
-    for sku in ("teapot", "assam", "assam"):
-        page.click(f"#{sku} button")
-    expect(page.locator(".count")).to_have_text("3")
-
-
-def check_out(page: Page, url: str) -> None:
-    page.goto(f"{url}/cart")
-    page.fill("#name", "Ada Lovelace")
-    page.fill("#email", "ada@example.org")
-    page.fill("#address", "12 St James’s Square\nLondon")
-    page.click("text=Go to your order")
 
 
 @pytest.mark.parametrize("page", VIEWS, indirect=True)

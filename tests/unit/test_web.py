@@ -72,6 +72,13 @@ def test_a_problem_names_the_field_and_keeps_its_headers(client: FlaskClient) ->
     assert client.get("/wishes").headers["Allow"]
 
 
+def test_the_description_promises_the_same_shape_for_every_error(client: FlaskClient) -> None:
+    description = client.get("/openapi.json").get_json()
+    errors = description["paths"]["/wishes"]["post"]["responses"]["422"]["content"]
+    assert errors == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    assert set(description["components"]["schemas"]["Problem"]["required"]) == {"type", "title", "status", "detail"}
+
+
 def test_every_answer_carries_the_security_headers(client: FlaskClient) -> None:
     for answer in (client.get("/healthz"), client.get("/nowhere"), client.post("/wishes", json={"number": 0})):
         assert {name: answer.headers[name] for name in web.SECURITY_HEADERS} == web.SECURITY_HEADERS
