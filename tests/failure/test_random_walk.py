@@ -18,7 +18,15 @@ import psycopg
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
@@ -35,7 +43,7 @@ from tests.support.streams import eventually
 KEYS = st.sampled_from("abcd")
 RELAY_WINDOWS = st.sampled_from(["after_claim", "after_produce", "after_ack"])
 CONSUMER_WINDOWS = st.sampled_from(["after_receive", "after_claim", "before_commit", "after_commit", "after_offset"])
-EXAMPLES, STEPS = (int(os.environ.get(name, default)) for name, default in (("WALKS", "4"), ("WALK_STEPS", "15")))
+EXAMPLES, STEPS = (int(os.environ.get(name, default)) for name, default in (("WALKS", "5"), ("WALK_STEPS", "20")))
 
 LEDGER = """
 CREATE TABLE ledger (position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text NOT NULL, n int NOT NULL);
@@ -104,6 +112,10 @@ class Walk(RuleBasedStateMachine):
 
     # ---- relays
 
+    @initialize(target=relays)
+    def begin_with_a_relay(self) -> Relay:
+        return self.start_relay()
+
     @rule(target=relays)
     def start_relay(self) -> Relay:
         relay = Relay("orders", self.url, KafkaSettings(self.kafka), producing.QUICK)
@@ -120,6 +132,10 @@ class Walk(RuleBasedStateMachine):
         self._crash(relay, f"orders.relay.{window}")
 
     # ---- consumers
+
+    @initialize(target=consumers)
+    def begin_with_a_consumer(self) -> InboxConsumer:
+        return self.start_consumer()
 
     @rule(target=consumers)
     def start_consumer(self) -> InboxConsumer:
@@ -185,11 +201,18 @@ class Walk(RuleBasedStateMachine):
             attempt(process)
         return {key: numbers for key, numbers in self.committed.items() if numbers} == self._applied()
 
+    def _all_arrived_twice(self) -> bool:
+        events = sum(map(len, self.committed.values()))
+        return self._all_arrived() and streams.scalar(self.url, "SELECT sum(deliveries) FROM inbox") >= 2 * events
+
     def teardown(self) -> None:
+        """However the walk went: all that was committed arrives, and delivering all of it again changes nothing."""
         try:
             self.start_relay()
             self.start_consumer()
             eventually(self._all_arrived, f"everything arrives: {dict(self.committed)}", within_s=60)
+            self.send_everything_again()
+            eventually(self._all_arrived_twice, "everything arrives again, and nothing changes", within_s=60)
             assert streams.scalar(self.url, "SELECT count(*) FROM dead_letters") == 0
         finally:
             for process in self.running:
