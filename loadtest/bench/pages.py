@@ -35,11 +35,7 @@ def _lines(run: Mapping[str, Any]) -> Iterator[str]:
     yield "| figure | bar | measured | lowest – highest | |\n|---|---|---|---|---|"
     yield from (_row(figure) for figure in figures if figure["holds"] is not None)
     yield "\n| beside it | median | lowest – highest |\n|---|---|---|"
-    yield from (
-        f"| {figure['group']}: {series['name']} | {number(_median(series))} {series['unit']} | {_span(series)} |"
-        for figure in figures
-        for series in figure["beside"]
-    )
+    yield from (_beside(figure, series) for figure in figures for series in _absolute(figure))
     for group, title in PLOTS.items():
         if any(figure["group"] == group for figure in figures):
             yield f"\n![{title}](benchmarks-{group.replace(' ', '-')}.svg)"
@@ -51,6 +47,20 @@ def _row(figure: Mapping[str, Any]) -> str:
     verdict = "holds" if figure["holds"] else "**missed**"
     shown = f"{number(figure['median'])} {measured['unit']}"
     return f"| {figure['group']}: {figure['name']} | {bar} | {shown} | {_span(measured)} | {verdict} |"
+
+
+def _absolute(figure: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Without a bar, the figure itself is one of them."""
+    return [*([figure["measured"]] if figure["holds"] is None else []), *figure["beside"]]
+
+
+def _beside(figure: Mapping[str, Any], series: Mapping[str, Any]) -> str:
+    label = (
+        f"{figure['group']}: {series['name']}"
+        if figure["holds"] is not None
+        else (f"{figure['group']}, {figure['name']}: {series['name']}")
+    )
+    return f"| {label} | {number(_median(series))} {series['unit']} | {_span(series)} |"
 
 
 def _median(series: Mapping[str, Any]) -> float:
