@@ -14,7 +14,14 @@ from infra.native.compose import Plan
 
 PANGO = ("libpango-1.0.so.0", "libpangoft2-1.0.so.0", "libharfbuzz-subset.so.0")
 PANGO_MAC = ("libpango-1.0.dylib", "libpangoft2-1.0.dylib", "libharfbuzz-subset.dylib")
-PANGO_DEBIAN = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")
+PANGO_DEBIAN = (
+    "libpango-1.0-0",
+    "libpangoft2-1.0-0",
+    "libharfbuzz-subset0",
+    "fonts-dejavu-core",
+    "fonts-noto-core",
+    "fonts-wqy-microhei",
+)
 
 
 def taken_ports(plan: Plan) -> list[str]:

@@ -26,7 +26,7 @@ class Worker:
         self._engine, self._settings, self._kinds = engine, settings, kinds
 
     def step(self) -> int:
-        """A few tasks of each kind. Kinds in the given order: the last stage first keeps what is begun short."""
+        """A few tasks of each kind, the kinds in the given order."""
         with database_errors.translated():
             leased = self._lease()
             if leased:

@@ -8,7 +8,6 @@ MailError
 └── OutcomeUnknown  the mail was handed over and the answer never came: delivered or not, nobody knows
 """
 
-import re
 import smtplib
 import threading
 import unicodedata
@@ -20,6 +19,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 
 import jinja2
+from email_validator import EmailNotValidError, validate_email
 
 from services.billing.invoice import Invoice
 from services.billing.pdf import TEMPLATES
@@ -74,13 +74,13 @@ class Letters:
 def recipient(invoice: Invoice) -> Address:
     """A name is only shown, so it loses what could end a line; an address is used, so it is right or refused."""
     name = "".join(c for c in invoice.customer.name if unicodedata.category(c) not in ("Cc", "Cf", "Zl", "Zp"))
-    local, at, domain = invoice.customer.email.rpartition("@")
     try:
-        if not at or not re.fullmatch(r"[^\s\x00-\x1f\x7f]+", invoice.customer.email):
-            raise ValueError("no address")
-        return Address(name.strip(), local, domain.encode("idna").decode())
-    except (ValueError, IndexError) as error:
+        found = validate_email(
+            invoice.customer.email, check_deliverability=False, allow_smtputf8=False, globally_deliverable=False
+        )
+    except EmailNotValidError as error:
         raise Refused(f"not an e-mail address: {error}") from error
+    return Address(name.strip(), addr_spec=found.ascii_email)
 
 
 def deliver(address: str, message: EmailMessage, timeout_s: float) -> None:
@@ -89,7 +89,7 @@ def deliver(address: str, message: EmailMessage, timeout_s: float) -> None:
     smtp = smtplib.SMTP(timeout=timeout_s, local_hostname="shop.invalid")
     try:
         with _time_limit(smtp, timeout_s):
-            smtp.connect(host, int(port))
+            _check("connect", *smtp.connect(host, int(port)), for_good=False)
             smtp.ehlo_or_helo_if_needed()
             _hand_over(smtp, message)
             with suppress(smtplib.SMTPException, OSError):

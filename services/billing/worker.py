@@ -8,6 +8,8 @@ next    carry_out.py
 
 from functools import partial
 
+from sqlalchemy import Engine
+
 from services.billing import render, send
 from services.billing.carry_out import Work, Worker
 from services.billing.pdf import Renderer
@@ -20,12 +22,17 @@ from shared.runtime.settings import load
 def main() -> None:
     settings = load(WorkerSettings)
     engine = database.engine(settings.database_url, settings.process, pool_size=2)
+    running = process.begin(settings, ready=[database.answers(engine)])
+    running.run_forever(create(engine, settings).step, idle_s=settings.poll_s, retry_on=(Transient,))
+
+
+def create(engine: Engine, settings: WorkerSettings) -> Worker:
+    """E-mails first: what is nearly done is finished before something new is begun."""
     kinds: dict[str, Work] = {
         send.KIND: send.Sender(engine, settings).send,
         render.KIND: partial(render.render, engine, Renderer()),
     }
-    running = process.begin(settings, ready=[database.answers(engine)])
-    running.run_forever(Worker(engine, settings, kinds).step, idle_s=settings.poll_s, retry_on=(Transient,))
+    return Worker(engine, settings, kinds)
 
 
 if __name__ == "__main__":
