@@ -7,18 +7,24 @@ next    invoices_api.py, dead_letters_api.py
 """
 
 from apiflask import APIFlask
+from sqlalchemy import Engine
 
 from services.billing import dead_letters_api, invoices_api
 from services.billing.settings import ApiSettings
-from shared.runtime import database, web
+from shared.messaging.errors import Transient
+from shared.runtime import database, problems, web
 from shared.runtime.settings import load
 
 
 def create_app() -> APIFlask:
     settings = load(ApiSettings)
-    engine = database.engine(settings.database_url, settings.process)
+    return app_on(database.engine(settings.database_url, settings.process), settings.operator_token)
+
+
+def app_on(engine: Engine, operator_token: str) -> APIFlask:
     app = web.create_app(__name__, "Billing", ready=[database.answers(engine)])
     app.config["SECURITY_SCHEMES"] = {"operator": {"type": "http", "scheme": "bearer"}}
-    app.register_blueprint(invoices_api.create(engine, settings.operator_token))
-    app.register_blueprint(dead_letters_api.create(engine, settings.operator_token))
+    app.register_error_handler(Transient, lambda error: problems.of_database(error).response())
+    app.register_blueprint(invoices_api.create(engine, operator_token))
+    app.register_blueprint(dead_letters_api.create(engine, operator_token))
     return app

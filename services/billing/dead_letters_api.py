@@ -19,12 +19,12 @@ from services.billing.schemas import Discard, Done, LetterDetail, LetterOut, Let
 from shared.contracts import CONTRACTS
 from shared.messaging import dead_letters
 from shared.messaging.dead_letters import DeadLetter
-from shared.messaging.errors import Misuse, Permanent, Transient
+from shared.messaging.errors import Misuse, Permanent
 from shared.runtime import web
-from shared.runtime.problems import Problem
+from shared.runtime.problems import Problem, documented
 
 LETTER = f"/<int(max={2**63 - 1}):letter_id>"
-ACTION: dict[str, Any] = {"security": "operator", "responses": [401, 404, 409]}
+ACTION: dict[str, Any] = {"security": "operator", "responses": documented(400, 401, 404, 409, 413, 422, 503)}
 
 
 def create(engine: Engine, operator_token: str) -> APIBlueprint:
@@ -34,7 +34,7 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
     @api.get("")
     @api.input(Oldest, location="query", arg_name="oldest")
     @api.output(LetterPage)
-    @api.doc(summary="Dead letters, oldest first", security="operator", responses=[401])
+    @api.doc(summary="Dead letters, oldest first", security="operator", responses=documented(401, 422, 503))
     def listed(oldest: Oldest) -> LetterPage:
         with Session(engine) as session:
             letters = dead_letters.listed(
@@ -45,7 +45,7 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
 
     @api.get(LETTER)
     @api.output(LetterDetail)
-    @api.doc(summary="One dead letter with its bytes", security="operator", responses=[401, 404])
+    @api.doc(summary="One dead letter with its bytes", security="operator", responses=documented(401, 404, 503))
     def show(letter_id: int) -> LetterDetail:
         letter = _existing(engine, letter_id)
         return LetterDetail(
@@ -99,8 +99,6 @@ def _told(engine: Engine, letter_id: int) -> Iterator[None]:
         raise Problem(409, "not-possible", str(error)) from error
     except Permanent as error:
         raise Problem(409, error.reason, str(error)) from error
-    except Transient as error:
-        raise Problem(503, "database-away", str(error), headers={"Retry-After": "1"}) from error
 
 
 def _shown(letter: DeadLetter) -> LetterOut:

@@ -17,7 +17,7 @@ from services.billing import amounts
 from services.billing.invoice import printed_number
 from services.billing.schemas import InvoiceDetail, InvoiceOut, InvoicePage, LineOut, Newest
 from shared.runtime import web
-from shared.runtime.problems import Problem
+from shared.runtime.problems import Problem, documented
 
 COLUMNS = """
 SELECT id, order_id, series, number, state, currency, net, tax, gross, issued_at, sent_at, lines, event_id,
@@ -35,7 +35,7 @@ PDF_POLICY = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; 
 PDF_ANSWERS: dict[int | str, Any] = {
     200: {"description": "The document; it never changes", "content": {"application/pdf": {}}},
     304: {"description": "The client has it"},
-    404: {"description": "There is no PDF (yet)"},
+    **documented(404, 503),
 }
 
 
@@ -45,13 +45,17 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
 
     @api.get("/orders/<uuid:order_id>/invoice")
     @api.output(InvoiceOut)
-    @api.doc(summary="The invoice of an order", description="404 until the order has been invoiced.", responses=[404])
+    @api.doc(
+        summary="The invoice of an order",
+        description="404 until the order has been invoiced.",
+        responses=documented(404, 503),
+    )
     def of_order(order_id: UUID) -> Response:
         return _readable_by_any_page(_json(_shown(_one(engine, COLUMNS + " WHERE order_id = %s", order_id))))
 
     @api.get("/invoices/<uuid:invoice_id>")
     @api.output(InvoiceDetail)
-    @api.doc(summary="An invoice with its lines", responses=[404])
+    @api.doc(summary="An invoice with its lines", responses=documented(404, 503))
     def by_id(invoice_id: UUID) -> Response:
         return _readable_by_any_page(_json(_detail(_one(engine, COLUMNS + " WHERE id = %s", invoice_id))))
 
@@ -74,7 +78,7 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
     @api.get("/invoices")
     @api.input(Newest, location="query", arg_name="newest")
     @api.output(InvoicePage)
-    @api.doc(summary="All invoices, newest first", security="operator", responses=[401])
+    @api.doc(summary="All invoices, newest first", security="operator", responses=documented(401, 422, 503))
     def listed(newest: Newest) -> Response:
         require_operator()
         with engine.connect() as connection:
