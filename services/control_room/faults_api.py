@@ -17,6 +17,7 @@ from services.control_room.access import Access
 from services.control_room.buying import Buyer
 from services.control_room.journal import Journal
 from services.control_room.ops_ports import FAILPOINTS, OpsPorts
+from services.control_room.processes import Processes
 from services.control_room.settings import PlacesSettings
 from shared.runtime.problems import documented
 
@@ -61,7 +62,9 @@ class Orders(Given):
     count: int = Field(1, ge=1, le=1000)
 
 
-def create(places: PlacesSettings, ports: OpsPorts, journal: Journal, buyer: Buyer, access: Access) -> APIBlueprint:
+def create(
+    places: PlacesSettings, ports: OpsPorts, processes: Processes, journal: Journal, buyer: Buyer, access: Access
+) -> APIBlueprint:
     api = APIBlueprint("faults", __name__, url_prefix="/v1", tag="Faults")
     api.before_request(access.required())
     answers: dict[str, Any] = {"security": "token", "responses": documented(403, 404, 409, 422, 503)}
@@ -134,7 +137,7 @@ def create(places: PlacesSettings, ports: OpsPorts, journal: Journal, buyer: Buy
     @api.input(Kill, arg_name="wanted")
     @api.doc(summary="kill -9 a process, now", **answers)
     def kill(wanted: Kill) -> dict[str, Any]:
-        ports.kill(wanted.process)
+        processes.kill(wanted.process)
         journal.note("fault", f"kill -9 {wanted.process}")
         return {"killed": wanted.process}
 

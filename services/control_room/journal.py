@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 KEPT = 200
@@ -17,7 +18,8 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    def __init__(self) -> None:
+    def __init__(self, noted: Callable[[], None] = lambda: None) -> None:
+        self._noted = noted
         self._lock = threading.Lock()
         self._entries: deque[Entry] = deque(maxlen=KEPT)
         self._number = 0
@@ -26,6 +28,7 @@ class Journal:
         with self._lock:
             self._number += 1
             self._entries.append(Entry(self._number, time.time(), kind, what))
+        self._noted()
 
     def entries(self) -> list[dict[str, Any]]:
         with self._lock:
