@@ -17,7 +17,7 @@ from shared.runtime.failpoints import CATALOGUE
 from shared.runtime.probe import probe
 from shared.runtime.problems import Problem
 
-PATIENCE_S = 1.0
+PATIENCE_S = 1.5
 CONSUMERS = ("billing", "analytics")
 FAILPOINTS = {
     name.replace("*", consumer): sentence
@@ -48,7 +48,8 @@ class OpsPorts:
         try:
             return State("ill", "; ".join(json.loads(said)["problems"]))
         except (ValueError, KeyError):
-            return State("down", "does not answer")
+            # A port that refuses belongs to nobody; one that keeps silent to a process that is slow, or stopped.
+            return State("ill", "does not answer in time") if "timed out" in said else State("down", "not there")
 
     def armed(self) -> dict[str, dict[str, str]]:
         """process → failpoint → action; only those where something is armed."""

@@ -11,9 +11,11 @@ import hmac
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from shared.runtime import failpoints, metrics
@@ -69,6 +71,11 @@ def _answer(check: Check) -> str | None:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     ops: Ops
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A probe that lost patience and hung up is not news."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
