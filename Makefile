@@ -37,11 +37,13 @@ psql: ## a prompt in a database: DB=orders, billing or analytics
 # ---- proof -----------------------------------------------------------------------------------------------------------
 
 OUTSIDE = .venv/bin/python -m infra.outside
-.PHONY: order audit
+.PHONY: order audit chaos
 order: .venv/run-installed ## place and confirm orders: N=100, RATE=20 for so many per second
 	@$(OUTSIDE) loadtest.place_orders --count $(or $(N),1) $(if $(RATE),--rate $(RATE))
 audit: .venv/run-installed ## was any order lost, doubled or changed? WAIT=60 to settle, ORDER=id for one life, ARGS=--json
 	@$(OUTSIDE) services.control_room.audit $(if $(ORDER),--order $(ORDER),--wait $(or $(WAIT),60)) $(ARGS)
+chaos: .venv/run-installed ## orders while everything breaks at random, then the audit: SEED=7 MINUTES=10 RATE=12
+	@$(OUTSIDE) loadtest.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) $(ARGS)
 
 .PHONY: crash crash-all
 crash: .venv/run-installed ## open one crash window: AT=billing.consumer.after_commit, ACTION=kill, pause or error

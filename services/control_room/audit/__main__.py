@@ -4,23 +4,16 @@ import argparse
 import json
 import sys
 import time
-import urllib.error
 from datetime import UTC
 from uuid import UUID
 
-import psycopg
-from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from services.control_room.audit import audit, settling, timeline
-from services.control_room.audit.topic import TopicUnreadable
-from services.control_room.audit.verdicts import Verdicts
+from services.control_room.audit import audit, settling, table, timeline
 from services.control_room.settings import PlacesSettings
 from shared.runtime.settings import load
 
-AWAY = (psycopg.OperationalError, KafkaException, TopicUnreadable, urllib.error.URLError, ConnectionError)
 screen = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 aside = Console(stderr=True, highlight=False)
 
@@ -33,7 +26,7 @@ def main() -> int:
             return _tell_life(places, given.order)
         settled = _settle(places, given.wait) if given.wait else True
         return _audit(places, as_json=given.json, settled=settled)
-    except AWAY as error:
+    except audit.AWAY as error:
         print(f"The audit needs everything that it reads, and something is away: {error}", file=sys.stderr)
         return 2
 
@@ -60,28 +53,9 @@ def _audit(places: PlacesSettings, *, as_json: bool, settled: bool) -> int:
         promises = {name: vars(verdict) for name, verdict in vars(verdicts).items()}
         print(json.dumps({"holds": verdicts.hold, "settled": settled, "seconds": seconds, "promises": promises}))
     else:
-        _print(verdicts, settled=settled, seconds=seconds)
+        table.show(screen, verdicts, settled=settled)
+        screen.print(f"Read in {seconds:.1f} s.")
     return 0 if verdicts.hold else 1
-
-
-def _print(verdicts: Verdicts, *, settled: bool, seconds: float) -> None:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("promise")
-    table.add_column("checked", justify="right")
-    table.add_column("broken", justify="right")
-    table.add_column("verdict")
-    for verdict in verdicts:
-        said = "[green]holds[/]" if verdict.holds else "[red]BROKEN[/]"
-        table.add_row(verdict.promise, f"{verdict.checked:,}", f"{verdict.broken:,}", said)
-    screen.print(table)
-    for verdict in verdicts:
-        for line in [*verdict.offenders, *verdict.notes[:20]]:
-            screen.print(f"  {verdict.promise}: {escape(line)}")
-    if not settled:
-        screen.print("Not everything had settled: what is still in flight may be reported as missing.")
-    broken = sum(not verdict.holds for verdict in verdicts)
-    said = f"{broken} promise(s) broken" if broken else "Every promise holds"
-    screen.print(f"{said} ({verdicts.one_event.checked:,} orders, {seconds:.1f} s).")
 
 
 def _tell_life(places: PlacesSettings, order_id: UUID) -> int:

@@ -6,6 +6,7 @@ writes  nothing
 next    promises.py
 """
 
+import urllib.error
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import psycopg
+from confluent_kafka import KafkaException
 
 from services.control_room.audit import ledger, promises, streams, topic
 from services.control_room.audit.lives import merged
@@ -25,6 +27,8 @@ from shared.messaging import retention
 T = TypeVar("T")
 Progress = Callable[[str, int], None]
 Connections = dict[str, psycopg.Connection[Row]]
+AWAY = (psycopg.OperationalError, KafkaException, topic.TopicUnreadable, urllib.error.URLError, ConnectionError)
+"""Something that the audit reads is not there: there is no verdict."""
 
 
 def run(places: PlacesSettings, progress: Progress = lambda _what, _count: None) -> Verdicts:

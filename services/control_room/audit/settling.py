@@ -34,12 +34,35 @@ class InFlight:
         return " · ".join(f"{value} {name}" for name, value in zip(names, values, strict=True) if value) or "nothing"
 
 
+@dataclass(frozen=True)
+class Counts:
+    """How many orders have come how far."""
+
+    confirmed: int
+    unpublished: int
+    invoiced: int
+    unsent: int
+    counted: int
+
+    @property
+    def in_flight(self) -> InFlight:
+        """Parked orders have no effect to wait for, so they are not waited for."""
+        not_invoiced, not_counted = self.confirmed - self.invoiced, self.confirmed - self.counted
+        return InFlight(self.unpublished, max(0, not_invoiced), max(0, not_counted), self.unsent)
+
+
+def counts(places: PlacesSettings) -> Counts:
+    return Counts(
+        confirmed=_ask(places, "orders", CONFIRMED),
+        unpublished=_ask(places, "orders", UNPUBLISHED),
+        invoiced=_ask(places, "billing", INVOICED),
+        unsent=_ask(places, "billing", UNSENT),
+        counted=_ask(places, "analytics", COUNTED),
+    )
+
+
 def in_flight(places: PlacesSettings) -> InFlight:
-    """Parked orders have no effect to wait for, so they are not waited for."""
-    confirmed, unpublished = _ask(places, "orders", CONFIRMED), _ask(places, "orders", UNPUBLISHED)
-    invoiced, unsent = _ask(places, "billing", INVOICED), _ask(places, "billing", UNSENT)
-    counted = _ask(places, "analytics", COUNTED)
-    return InFlight(unpublished, max(0, confirmed - invoiced), max(0, confirmed - counted), unsent)
+    return counts(places).in_flight
 
 
 def settle(places: PlacesSettings, limit_s: float, say: Callable[[InFlight], None]) -> bool:

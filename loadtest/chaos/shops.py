@@ -1,0 +1,72 @@
+"""What is put under stress: how its customers order, what may break, and how far everything has come."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loadtest.chaos.schedule import Kind
+from loadtest.customer import Customer, some_order
+from services.control_room.audit import audit, settling
+from services.control_room.audit.verdicts import Verdicts
+from services.control_room.settings import PlacesSettings
+
+SESSION_S = (8.0, 10.0)
+"""A sleep longer than the consumers' session time-out of 6 s, and than the limits of the database's roles."""
+MAIL = (
+    Kind("kill-mail", ("mail",), weight=2),
+    Kind("mail-refuses", ("mail",), weight=2, lasts_s=(4.0, 8.0)),
+    Kind("mail-drops", ("mail",), weight=2, lasts_s=(4.0, 8.0)),
+)
+PROCESSES = ("orders-api", "orders-relay", "billing-consumer", "billing-worker", "billing-reconciler", "billing-api",
+             "analytics-consumer", "analytics-api", "housekeeping", "control-room")  # fmt: skip
+KINDS = (
+    Kind("kill", PROCESSES, weight=10),
+    Kind("pause", ("orders-relay", "billing-consumer", "billing-worker", "analytics-consumer"), 4, SESSION_S),
+    Kind("hiccup", ("orders-api",), weight=2, lasts_s=(1.0, 3.0)),
+    Kind("replica", ("orders-relay", "billing-consumer", "billing-worker", "analytics-consumer"), 4, (8.0, 14.0)),
+    Kind("duplicate", ("orders.confirmed",)),
+    Kind("replay", ("orders.confirmed",), weight=2),
+    *MAIL,
+    Kind("kill-server", ("postgres", "kafka"), weight=2),
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the orders have come, since the beginning of time."""
+
+    ordered: int
+    invoiced: int
+    mailed: int
+    counted: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Shop:
+    name: str
+    url: str
+    places: PlacesSettings
+    kinds: tuple[Kind, ...]
+    buy: Callable[[Customer], str]
+    progress: Callable[[], Progress]
+    settle: Callable[[float, Callable[[str], None]], bool]
+    audit: Callable[[], Verdicts]
+
+
+def the_shop(url: str, places: PlacesSettings) -> Shop:
+    products = Customer(url, None).products()  # type: ignore[arg-type]
+
+    def buy(customer: Customer) -> str:
+        order_id = customer.place(some_order(products))
+        customer.confirm(order_id)
+        return order_id
+
+    def progress() -> Progress:
+        now = settling.counts(places)
+        return Progress(now.confirmed, now.invoiced, now.invoiced - now.unsent, now.counted, now.in_flight.total)
+
+    return Shop(
+        "shop", url, places, KINDS, buy, progress,
+        settle=lambda limit_s, say: settling.settle(places, limit_s, lambda now: say(f"in flight: {now}")),
+        audit=lambda: audit.run(places),
+    )  # fmt: skip
