@@ -12,7 +12,7 @@ help: ## this list
 
 # ---- the stack -------------------------------------------------------------------------------------------------------
 
-.PHONY: up down clean ps logs kill stop start restart psql
+.PHONY: up down clean ps logs kill stop start restart psql naive naive-down
 up: ## start everything and wait until it is healthy (Docker, or without it)
 	@infra/stack.sh up
 down: ## stop everything; the data stays
@@ -33,6 +33,10 @@ restart: need-S ## stop and start a process: S=orders-relay
 	@infra/stack.sh restart $(S)
 psql: ## a prompt in a database: DB=orders, billing or analytics
 	@infra/stack.sh psql $(DB)
+naive: ## the shop written the usual, wrong way, beside the right one: for make chaos NAIVE=1
+	@mkdir -p .run && echo naive >.run/profiles && infra/stack.sh up
+naive-down: ## stop the naive shop again
+	@for name in naive-orders naive-billing; do infra/stack.sh stop $$name || exit 1; done; rm -f .run/profiles
 
 # ---- proof -----------------------------------------------------------------------------------------------------------
 

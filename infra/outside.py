@@ -7,14 +7,13 @@ Both modes publish the same ports on 127.0.0.1 (natively moved by PORT_OFFSET), 
 
 import os
 import sys
-from pathlib import Path
 
 from infra.native.__main__ import RUN, this_stack
 from infra.native.compose import BadComposeFile
+from infra.native.stack import Stack
 
 
-def environment() -> dict[str, str]:
-    stack = this_stack()
+def environment(stack: Stack) -> dict[str, str]:
     port = {name: program.published for name, program in stack.plan.programs.items()}
     auditor = f"postgresql://auditor:{stack.variables['AUDITOR_DB_PASSWORD']}@127.0.0.1:{port['postgres'][0]}"
     mode = RUN / "mode"
@@ -30,7 +29,19 @@ def environment() -> dict[str, str]:
         **{
             name: stack.variables.get(name, "") for name in ("FAILPOINTS_TOKEN", "OPERATOR_TOKEN", "CONTROL_ROOM_TOKEN")
         },
-        "LEDGER": str(Path(RUN, "ledger.jsonl")),
+        "LEDGER": str(stack.run / "ledger.jsonl"),
+        **_naive(stack, auditor),
+    }
+
+
+def _naive(stack: Stack, auditor: str) -> dict[str, str]:
+    if "naive-orders" not in stack.plan.programs:
+        return {}
+    return {
+        "COMPOSE_PROFILES": stack.variables["COMPOSE_PROFILES"],
+        "NAIVE_ORDERS_URL": f"http://127.0.0.1:{stack.plan.programs['naive-orders'].published[0]}",
+        **{f"{name.upper()}_DATABASE_URL": f"{auditor}/{name}" for name in ("naive_orders", "naive_billing")},
+        "NAIVE_LEDGER": str(stack.run / "naive-ledger.jsonl"),
     }
 
 
@@ -38,7 +49,7 @@ def main() -> None:
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     try:
-        known = environment()
+        known = environment(this_stack())
     except BadComposeFile as error:
         sys.exit(f"The stack has never been started here: make up  ({error})")
     # What the caller sets stands: ORDERS_URL=… make order.

@@ -35,6 +35,9 @@ if [ "$command" = up ]; then
   make_secrets
 fi
 
+# make naive asks for more than the ordinary stack, until make naive-down or make down.
+if [ -f .run/profiles ]; then COMPOSE_PROFILES=$(cat .run/profiles); export COMPOSE_PROFILES; fi
+
 if [ "$mode" = native ]; then
   [ "$command" = up ] && "${MAKE:-make}" --no-print-directory .venv/run-installed
   [ -x .venv/bin/python ] || { echo "nothing is installed yet: make up"; exit 0; }
@@ -50,8 +53,8 @@ case $command in
     token=$(sed -n 's/^CONTROL_ROOM_TOKEN=//p' .env)
     echo "Open the control room: http://127.0.0.1:${CONTROL_ROOM_PORT:-8000}/?token=$token    the mailbox: http://127.0.0.1:${MAIL_PORT:-8025}"
     echo "Next: make ps · make logs S=orders-relay · make kill S=billing-consumer · make start S=billing-consumer · make down" ;;
-  down) docker compose down ;;
-  clean) docker compose down --volumes --remove-orphans; rm -f .run/mode .run/ledger.jsonl ;;
+  down) docker compose down; rm -f .run/profiles ;;
+  clean) docker compose down --volumes --remove-orphans; rm -f .run/mode .run/profiles .run/*ledger.jsonl ;;
   ps) docker compose ps ;;
   psql) docker compose exec postgres psql -U postgres "${1:-orders}" ;;
   exec) exec docker compose exec -T "$@" ;;

@@ -1,4 +1,4 @@
-"""Creates the topics, or brings them to what the settings say: `python -m infra.kafka.topics`.
+"""Creates the topics, or brings them to what the settings say: `python -m infra.kafka.topics [TOPIC …]`.
 
 A changed setting is applied. One that cannot be applied (fewer partitions, another replication factor) is refused in
 words and nothing is changed: a topic that silently differs from its description is how events are lost.
@@ -95,7 +95,7 @@ def main() -> None:
     wanted = settings.load(TopicSettings)
     admin = AdminClient({"bootstrap.servers": wanted.kafka_bootstrap})
     try:
-        for topic in CONTRACTS:
+        for topic in sys.argv[1:] or CONTRACTS:
             print(ensure(admin, topic, wanted))
     except (Refused, KafkaException) as error:
         sys.exit(f"topics: {error}")

@@ -29,7 +29,9 @@ def this_stack() -> Stack:
     known = variables(PROJECT / ".env")
     remembered = RUN / "port-offset"
     offset = known.get("PORT_OFFSET") or (remembered.read_text() if remembered.exists() else "0")
-    return Stack(RUN, known, offset=int(offset))
+    profiles = RUN / "profiles"
+    asked_for = {"COMPOSE_PROFILES": profiles.read_text().strip()} if profiles.exists() else {}
+    return Stack(RUN, asked_for | known, offset=int(offset))
 
 
 def up(stack: Stack) -> None:
@@ -118,9 +120,11 @@ def run(stack: Stack, arguments: argparse.Namespace) -> None:
             ps(stack)
         case "down":
             stack.down()
+            (RUN / "profiles").unlink(missing_ok=True)
             print("everything is stopped; the data is kept (make clean removes it)")
         case "clean":
             stack.clean()
+            (RUN / "profiles").unlink(missing_ok=True)
             print("everything is stopped and the data is removed")
         case "logs":
             logs(stack, arguments.process, arguments.follow)

@@ -7,7 +7,7 @@ Four rules turn a container's view of the world into a process's:
                127.0.0.1 and a port that only another service publishes is what a browser opens: that service's
     folders    a named volume is <run>/data/<volume>, a tmpfs is <run>/tmp/<service>
     x-native   `entrypoint` starts what an image would, `healthcheck` replaces a check that needs the image
-    profiles   a service that Compose starts only on request is left out
+    profiles   a service that has some is left out unless COMPOSE_PROFILES names one of them
 
 All else (command, environment, order, health) is taken as it stands.
 """
@@ -66,8 +66,11 @@ class Plan:
 
 def read(project: Path, run: Path, variables: Mapping[str, str], *, offset: int = 0) -> Plan:
     document = yaml.safe_load((project / FILE).read_text())
-    wanted = {name: service for name, service in document["services"].items() if "profiles" not in service}
-    services: dict[str, Any] = _interpolated(wanted, variables)
+    active = set(variables.get("COMPOSE_PROFILES", "").split(","))
+    services: dict[str, Any] = _interpolated(
+        {name: service for name, service in document["services"].items() if active & set(service.get("profiles", active))},
+        variables,
+    )
     ports = {name: _ports(service, offset) for name, service in services.items()}
     entries = [entry for service in services.values() for entry in service.get("ports", [])]
     ports[MACHINE] = {published: published + offset for published, _inside in map(_split_port, entries)}

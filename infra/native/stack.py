@@ -127,7 +127,8 @@ class Stack:
         self.down()
         for name in ("data", "logs", "tmp", "reports"):
             shutil.rmtree(self.run / name, ignore_errors=True)
-        (self.run / "ledger.jsonl").unlink(missing_ok=True)  # what clients were told of orders that are gone now
+        for ledger in self.run.glob("*ledger.jsonl"):  # what clients were told of orders that are gone now
+            ledger.unlink()
 
     # ---- one process
 

@@ -1,4 +1,4 @@
-"""Creates the three databases and their roles, or brings them to what this file says.
+"""Creates the three databases and their roles, or brings them to what this file says; `--naive`: the naive shop's two.
 
 A service's role owns its own database and cannot connect to another's. `auditor` can read all three and write none.
 Passwords are set at every run, so a changed password in .env is rotated by `make up`.
@@ -15,6 +15,8 @@ from pydantic_settings import BaseSettings
 from shared.runtime import settings
 
 SERVICES = ("orders", "billing", "analytics")
+NAIVE = {"naive_orders": "orders", "naive_billing": "billing"}
+"""Databases of the naive shop, and whose they are: apart from the real ones, and without a password more."""
 
 LOCK = 0x5109_0000_0002
 
@@ -47,7 +49,9 @@ def main() -> None:
         admin.execute("ALTER ROLE auditor SET default_transaction_read_only = on")
         for name in SERVICES:
             _role(admin, name, wanted.password(name))
-            _database(admin, name)
+            _database(admin, name, owner=name)
+        for name, owner in NAIVE.items() if "--naive" in sys.argv else ():
+            _database(admin, name, owner)
         print(f"databases {', '.join(SERVICES)}: ready, each with its own role; auditor reads all")
 
 
@@ -75,10 +79,10 @@ def _role(admin: psycopg.Connection, name: str, password: str) -> None:
         admin.execute(sql.SQL("ALTER ROLE {} SET {} = {}").format(role, sql.Identifier(setting), sql.Literal(value)))
 
 
-def _database(admin: psycopg.Connection, name: str) -> None:
+def _database(admin: psycopg.Connection, name: str, owner: str) -> None:
     database = sql.Identifier(name)
     if not admin.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
-        admin.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(database, database))
+        admin.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(database, sql.Identifier(owner)))
     admin.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database))
     admin.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO auditor").format(database))
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from infra import control
 from infra.native.stack import PROJECT
-from loadtest.chaos import report
+from loadtest.chaos import noise, report
 from loadtest.chaos.campaign import Campaign
 from loadtest.chaos.live import View
 from loadtest.chaos.shops import Shop, the_shop
@@ -57,7 +57,7 @@ def _run(campaign: Campaign) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: campaign.over.set())
     console.print(f"seed {campaign.seed}: {campaign.duration_s:.0f} s at {campaign.rate:g} orders per second")
-    with View(campaign, console) as view:
+    with noise.into(PROJECT / ".run" / "logs" / "chaos.log"), View(campaign, console) as view:
         campaign.run(view.look)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

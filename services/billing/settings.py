@@ -39,6 +39,12 @@ class WorkerSettings(ProcessSettings):
         return TaskSettings(kind, self.lease_s, self.max_attempts, self.first_retry_s, self.retry_limit_s)
 
 
+class NaiveSettings(ProcessSettings):
+    database_url: str = Field(repr=False)
+    kafka_bootstrap: str
+    smtp_address: str = Field(description="host:port")
+
+
 class ReconcilerSettings(ProcessSettings):
     database_url: str = Field(repr=False)
     crontab: str = "* * * * *"

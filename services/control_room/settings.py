@@ -19,6 +19,10 @@ class PlacesSettings(BaseSettings):
     topic: str = "orders.confirmed"
     ledger: str = Field("", description="the file in which clients note what they asked and were told")
 
+    naive_orders_database_url: str = Field("", repr=False)
+    naive_billing_database_url: str = Field("", repr=False)
+    naive_ledger: str = ""
+
     def database_url(self, name: str) -> str:
         return str(getattr(self, f"{name}_database_url"))
 

@@ -15,6 +15,11 @@ class ApiSettings(ProcessSettings):
     )
 
 
+class NaiveSettings(ProcessSettings):
+    database_url: str = Field(repr=False)
+    kafka_bootstrap: str
+
+
 class RelaySettings(ProcessSettings):
     database_url: str = Field(repr=False)
     kafka_bootstrap: str

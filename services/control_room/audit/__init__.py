@@ -10,4 +10,5 @@ promises.py   the promises, a function each
 audit.py      runs them all and collects the verdicts
 settling.py   waits until nothing is in flight
 timeline.py   the life of one order
+naive.py      the same promises over the naive shop
 """

@@ -10,7 +10,7 @@ from uuid import UUID
 from rich.console import Console
 from rich.markup import escape
 
-from services.control_room.audit import audit, settling, table, timeline
+from services.control_room.audit import audit, naive, settling, table, timeline
 from services.control_room.settings import PlacesSettings
 from shared.runtime.settings import load
 
@@ -24,8 +24,8 @@ def main() -> int:
     try:
         if given.order:
             return _tell_life(places, given.order)
-        settled = _settle(places, given.wait) if given.wait else True
-        return _audit(places, as_json=given.json, settled=settled)
+        settled = _settle(places, given) if given.wait else True
+        return _audit(places, given, settled=settled)
     except audit.AWAY as error:
         print(f"The audit needs everything that it reads, and something is away: {error}", file=sys.stderr)
         return 2
@@ -35,22 +35,29 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make audit", description=__doc__)
     parser.add_argument("--wait", type=float, metavar="SECONDS", default=0, help="first let the system settle")
     parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("--naive", action="store_true", help="judge the naive shop (make naive) instead")
     parser.add_argument("--order", type=UUID, metavar="ID", help="the life of one order instead")
     return parser
 
 
-def _settle(places: PlacesSettings, limit_s: float) -> bool:
+def _settle(places: PlacesSettings, given: argparse.Namespace) -> bool:
     with aside.status("settling") as status:
-        return settling.settle(places, limit_s, lambda now: status.update(f"in flight: {now}"))
+        if given.naive:
+            return naive.settle(places, given.wait, status.update)
+        return settling.settle(places, given.wait, lambda now: status.update(f"in flight: {now}"))
 
 
-def _audit(places: PlacesSettings, *, as_json: bool, settled: bool) -> int:
+def _audit(places: PlacesSettings, given: argparse.Namespace, *, settled: bool) -> int:
     began = time.monotonic()
     with aside.status("reading") as status:
-        verdicts = audit.run(places, lambda what, count: status.update(f"reading {what}: {count:,}"))
+
+        def progress(what: str, count: int) -> None:
+            status.update(f"reading {what}: {count:,}")
+
+        verdicts = naive.run(places) if given.naive else audit.run(places, progress)
     seconds = time.monotonic() - began
-    if as_json:
-        promises = {name: vars(verdict) for name, verdict in vars(verdicts).items()}
+    if given.json:
+        promises = {name: vars(verdict) for name, verdict in verdicts.named.items()}
         print(json.dumps({"holds": verdicts.hold, "settled": settled, "seconds": seconds, "promises": promises}))
     else:
         table.show(screen, verdicts, settled=settled)

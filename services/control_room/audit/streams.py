@@ -62,15 +62,20 @@ def by_uuid(stream: Iterator[Row]) -> Iterator[Row]:
             continue
 
 
-_OF_ORDER = re.compile(r"order-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})@")
+OF_ORDER = re.compile(r"order-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})@")
 
 
-def mails(url: str, closing: ExitStack, watched: Callable[[Iterator[Row]], Iterator[Row]]) -> Iterator[Row]:
+def mails(
+    url: str,
+    closing: ExitStack,
+    watched: Callable[[Iterator[Row]], Iterator[Row]] = lambda rows: rows,
+    of_order: re.Pattern[str] = OF_ORDER,
+) -> Iterator[Row]:
     """(order id, message id, mail's own id), every copy once, however often a page was read."""
     found = (
         (UUID(match[1]), message_id, identity)
         for identity, message_id in watched(mailbox.all_mails(url))
-        if (match := _OF_ORDER.match(message_id))
+        if (match := of_order.match(message_id))
     )
     last: Row | None = None
     for row in sorting.on_disk(found, closing):

@@ -51,8 +51,16 @@ class Verdicts:
     tasks: Verdict = field(default_factory=lambda: Verdict("no task is dead or leased for ever"))
     parked: Verdict = field(default_factory=lambda: Verdict("whatever is parked is named"))
 
+    judged: tuple[str, ...] = ()
+    """Empty: all of them."""
+
     def __iter__(self) -> Iterator[Verdict]:
-        yield from vars(self).values()
+        yield from self.named.values()
+
+    @property
+    def named(self) -> dict[str, Verdict]:
+        promises = {name: verdict for name, verdict in vars(self).items() if isinstance(verdict, Verdict)}
+        return {name: promises[name] for name in self.judged or promises}
 
     @property
     def hold(self) -> bool:
