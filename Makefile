@@ -41,13 +41,16 @@ naive-down: ## stop the naive shop again
 # ---- proof -----------------------------------------------------------------------------------------------------------
 
 OUTSIDE = .venv/bin/python -m infra.outside
-.PHONY: order audit chaos
+.PHONY: order audit chaos chaos-ci
+CHAOS = $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) $(ARGS)
 order: .venv/run-installed ## place and confirm orders: N=100, RATE=20 for so many per second
 	@$(OUTSIDE) loadtest.place_orders --count $(or $(N),1) $(if $(RATE),--rate $(RATE))
 audit: .venv/run-installed ## was any order lost, doubled or changed? WAIT=60 to settle, ORDER=id for one life, ARGS=--json
 	@$(OUTSIDE) services.control_room.audit $(if $(ORDER),--order $(ORDER),--wait $(or $(WAIT),60)) $(ARGS)
-chaos: .venv/run-installed ## orders while everything breaks at random, then the audit: SEED=7 MINUTES=10 RATE=12
-	@$(OUTSIDE) loadtest.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) $(ARGS)
+chaos: .venv/run-installed $(if $(NAIVE),naive) ## orders while all breaks, then the audit: SEED=7 MINUTES=10 RATE=12; NAIVE=1
+	@$(OUTSIDE) loadtest.chaos $(CHAOS) $(if $(NAIVE),--naive; status=$$?; $(MAKE) --no-print-directory naive-down; exit $$status)
+chaos-ci: .venv/dev-installed ## two minutes of it, on a stack of its own
+	@.venv/bin/python -m loadtest.chaos.ci --seed $(or $(SEED),18) --minutes $(or $(MINUTES),2) --rate $(or $(RATE),6) $(ARGS)
 
 .PHONY: crash crash-all
 crash: .venv/run-installed ## open one crash window: AT=billing.consumer.after_commit, ACTION=kill, pause or error

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 
 import psycopg
 
@@ -45,7 +44,6 @@ class Campaign:
     seed: int
     duration_s: float
     rate: float
-    ledger: Path
     over: threading.Event = field(default_factory=threading.Event)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     fallen: list[Fallen] = field(default_factory=list)
@@ -54,7 +52,7 @@ class Campaign:
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.load = Load(self.shop.url, self.rate, self.duration_s, self.shop.buy, self.ledger, self.over)
+        self.load = Load(self.shop.url, self.rate, self.duration_s, self.shop.buy, self.shop.ledger, self.over)
 
     @property
     def now_s(self) -> float:

@@ -42,13 +42,13 @@ def write(path: Path, campaign: Campaign, verdicts: Verdicts, settled: bool) -> 
 
 
 def page(campaign: Campaign, verdicts: Verdicts, settled: bool) -> str:
-    title = f"Chaos, seed {campaign.seed}"
+    title, minutes = f"Chaos, seed {campaign.seed}", campaign.duration_s / 60
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
 <style>{STYLE}</style>
 <h1>{title}</h1>
 <p>{campaign.started_at:%Y-%m-%d %H:%M} UTC · {escape(campaign.shop.name)} · the same again:
-<code>make chaos SEED={campaign.seed} MINUTES={campaign.duration_s / 60:g} RATE={campaign.rate:g}</code></p>
+<code>make chaos {campaign.shop.option}SEED={campaign.seed} MINUTES={minutes:g} RATE={campaign.rate:g}</code></p>
 {_summary(verdicts, settled)}
 {_figures(campaign)}
 {_plots(campaign)}

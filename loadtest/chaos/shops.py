@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from loadtest.chaos.schedule import Kind
 from loadtest.customer import Customer, some_order
-from services.control_room.audit import audit, settling
+from services.control_room.audit import audit, naive, settling
 from services.control_room.audit.verdicts import Verdicts
 from services.control_room.settings import PlacesSettings
 
@@ -44,8 +45,11 @@ class Progress:
 @dataclass(frozen=True)
 class Shop:
     name: str
+    option: str
+    """Of make chaos: what asks for this shop."""
     url: str
     places: PlacesSettings
+    ledger: Path
     kinds: tuple[Kind, ...]
     buy: Callable[[Customer], str]
     progress: Callable[[], Progress]
@@ -66,7 +70,35 @@ def the_shop(url: str, places: PlacesSettings) -> Shop:
         return Progress(now.confirmed, now.invoiced, now.invoiced - now.unsent, now.counted, now.in_flight.total)
 
     return Shop(
-        "shop", url, places, KINDS, buy, progress,
+        "shop", "", url, places, Path(places.ledger), KINDS, buy, progress,
         settle=lambda limit_s, say: settling.settle(places, limit_s, lambda now: say(f"in flight: {now}")),
         audit=lambda: audit.run(places),
+    )  # fmt: skip
+
+
+NAIVE_KINDS = (
+    Kind("kill", ("naive-orders", "naive-billing"), weight=8),
+    Kind("pause", ("naive-billing",), weight=3, lasts_s=SESSION_S),
+    Kind("hiccup", ("naive-orders",), weight=2, lasts_s=(1.0, 3.0)),
+    Kind("replica", ("naive-billing",), weight=3, lasts_s=(8.0, 14.0)),
+    *MAIL,
+    Kind("kill-server", ("postgres", "kafka"), weight=2),
+)
+
+
+def the_naive_shop(url: str, places: PlacesSettings) -> Shop:
+    """It has one step fewer: an order is confirmed when it is placed. And nobody counts."""
+    products = Customer(url, None).products()  # type: ignore[arg-type]
+    mails_before = naive.counts(places)[2]
+
+    def progress() -> Progress:
+        orders, invoices, mails = naive.counts(places)
+        return Progress(orders, invoices, mails - mails_before, 0, max(0, orders - invoices))
+
+    return Shop(
+        "naive shop", "NAIVE=1 ", url, places, Path(places.naive_ledger), NAIVE_KINDS,
+        buy=lambda customer: customer.place(some_order(products)),
+        progress=progress,
+        settle=lambda limit_s, say: naive.settle(places, limit_s, say),
+        audit=lambda: naive.run(places),
     )  # fmt: skip

@@ -26,7 +26,7 @@ def services() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plan() -> compose.Plan:
-    return compose.read(PROJECT, RUN, SECRETS, offset=OFFSET)
+    return compose.read(PROJECT, RUN, SECRETS | {"COMPOSE_PROFILES": "naive"}, offset=OFFSET)
 
 
 def test_both_modes_run_the_same_processes_in_the_same_order(services: dict[str, Any], plan: compose.Plan) -> None:
@@ -34,6 +34,14 @@ def test_both_modes_run_the_same_processes_in_the_same_order(services: dict[str,
     for name, service in services.items():
         wanted = {other: entry["condition"] for other, entry in service.get("depends_on", {}).items()}
         assert plan.programs[name].after == wanted
+
+
+def test_a_service_with_a_profile_runs_only_when_its_profile_is_asked_for(services: dict[str, Any]) -> None:
+    ordinary = compose.read(PROJECT, RUN, SECRETS).programs
+    assert list(ordinary) == [name for name, service in services.items() if "profiles" not in service]
+    assert "naive-orders" not in ordinary
+    other = compose.read(PROJECT, RUN, SECRETS | {"COMPOSE_PROFILES": "another,naive"}).programs
+    assert list(other) == list(services)
 
 
 def test_both_modes_run_the_same_commands(services: dict[str, Any], plan: compose.Plan) -> None:
