@@ -67,10 +67,8 @@ class Plan:
 def read(project: Path, run: Path, variables: Mapping[str, str], *, offset: int = 0) -> Plan:
     document = yaml.safe_load((project / FILE).read_text())
     active = set(variables.get("COMPOSE_PROFILES", "").split(","))
-    services: dict[str, Any] = _interpolated(
-        {name: service for name, service in document["services"].items() if active & set(service.get("profiles", active))},
-        variables,
-    )
+    wanted = {n: service for n, service in document["services"].items() if active & set(service.get("profiles", active))}
+    services: dict[str, Any] = _interpolated(wanted, variables)
     ports = {name: _ports(service, offset) for name, service in services.items()}
     entries = [entry for service in services.values() for entry in service.get("ports", [])]
     ports[MACHINE] = {published: published + offset for published, _inside in map(_split_port, entries)}
