@@ -82,7 +82,7 @@ def test_asleep_before_the_commit_it_blocks_nobody_for_long_and_the_next_run_doe
 
         def another_does_it() -> bool:
             with keep_house(url) as other:
-                return other.process.wait(30) == 0
+                return other.process.wait(90) == 0
 
         eventually(another_does_it, "another run does it")
         assert (partition_exists(url), floor_is_raised(url)) == (False, True)

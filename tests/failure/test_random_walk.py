@@ -114,10 +114,13 @@ class Walk(RuleBasedStateMachine):
 
     @initialize(target=relays)
     def begin_with_a_relay(self) -> Relay:
-        return self.start_relay()
+        return self._new_relay()
 
     @rule(target=relays)
     def start_relay(self) -> Relay:
+        return self._new_relay()
+
+    def _new_relay(self) -> Relay:
         relay = Relay("orders", self.url, KafkaSettings(self.kafka), producing.QUICK)
         self.running.append(relay)
         return relay
@@ -135,10 +138,13 @@ class Walk(RuleBasedStateMachine):
 
     @initialize(target=consumers)
     def begin_with_a_consumer(self) -> InboxConsumer:
-        return self.start_consumer()
+        return self._new_consumer()
 
     @rule(target=consumers)
     def start_consumer(self) -> InboxConsumer:
+        return self._new_consumer()
+
+    def _new_consumer(self) -> InboxConsumer:
         wanted = ConsumerSettings(
             self.name, (self.topic,), self.kafka, batch_size=4, poll_ms=100, session_timeout_ms=2000
         )
@@ -208,8 +214,8 @@ class Walk(RuleBasedStateMachine):
     def teardown(self) -> None:
         """However the walk went: all that was committed arrives, and delivering all of it again changes nothing."""
         try:
-            self.start_relay()
-            self.start_consumer()
+            self._new_relay()
+            self._new_consumer()
             eventually(self._all_arrived, f"everything arrives: {dict(self.committed)}", within_s=60)
             self.send_everything_again()
             eventually(self._all_arrived_twice, "everything arrives again, and nothing changes", within_s=60)

@@ -51,7 +51,7 @@ def test_asleep_before_the_commit_another_redrive_applies_it_and_the_sleeper_fai
 
         def another_applies_it() -> bool:
             with redrive(url) as other:
-                return other.process.wait(30) == 0
+                return other.process.wait(90) == 0
 
         streams.eventually(another_applies_it, "the sleeper's transaction is given up by the server")
         sleeper.wake()

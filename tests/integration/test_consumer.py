@@ -62,14 +62,14 @@ def stage(database_url: str, kafka: str) -> Iterator[Stage]:
     stage.engine.dispose()
 
 
-def drive(consumer: InboxConsumer, until: Callable[[], bool], within_s: float = 30) -> None:
+def drive(consumer: InboxConsumer, until: Callable[[], bool], within_s: float = 90) -> None:
     deadline = time.monotonic() + within_s
     while not until():
         assert time.monotonic() < deadline, f"not within {within_s:.0f} s"
         consumer.step()
 
 
-def settle(consumer: InboxConsumer, records: int, within_s: float = 30) -> None:
+def settle(consumer: InboxConsumer, records: int, within_s: float = 90) -> None:
     settled = 0
     deadline = time.monotonic() + within_s
     while settled < records:

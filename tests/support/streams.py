@@ -106,7 +106,7 @@ def publish(kafka: str, topic: str, values: Sequence[Event | bytes | None], part
     assert producer.flush(20) == 0
 
 
-def eventually(check: Callable[[], bool], what: str, within_s: float = 30.0, every_s: float = 0.05) -> None:
+def eventually(check: Callable[[], bool], what: str, within_s: float = 90.0, every_s: float = 0.05) -> None:
     deadline = time.monotonic() + within_s
     while not check():
         assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
