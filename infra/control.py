@@ -68,7 +68,11 @@ class Native:
             yield
         finally:
             process.terminate()
-            process.wait(30)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:  # a busy machine; it may not stay, whatever it is doing
+                process.kill()
+                process.wait()
 
     def _processes(self, name: str) -> list[psutil.Process]:
         """The process and what it has started: the workers of a web server, the backends of a database."""

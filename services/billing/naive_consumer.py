@@ -28,7 +28,6 @@ from shared.contracts.orders_confirmed import OrderConfirmed
 from shared.runtime import database, logs, process
 from shared.runtime.settings import load
 
-TOPIC = "orders.naive"
 TABLE = """
 CREATE TABLE IF NOT EXISTS invoices (
     id uuid PRIMARY KEY, number bigint NOT NULL, order_id uuid NOT NULL, currency text NOT NULL, lines jsonb NOT NULL,
@@ -76,7 +75,7 @@ def main() -> None:
         {"bootstrap.servers": settings.kafka_bootstrap, "group.id": "naive-billing", "auto.offset.reset": "earliest",
          "session.timeout.ms": 6000, "log_level": 3}
     )  # fmt: skip
-    consumer.subscribe([TOPIC])
+    consumer.subscribe([settings.topic])
 
     def step() -> int:
         message = consumer.poll(1.0)

@@ -42,6 +42,7 @@ class WorkerSettings(ProcessSettings):
 class NaiveSettings(ProcessSettings):
     database_url: str = Field(repr=False)
     kafka_bootstrap: str
+    topic: str = "orders.naive"
     smtp_address: str = Field(description="host:port")
 
 

@@ -24,7 +24,6 @@ from shared.contracts.orders_confirmed import Line, OrderConfirmed
 from shared.runtime import database, web
 from shared.runtime.settings import load
 
-TOPIC = "orders.naive"
 TABLE = """
 CREATE TABLE IF NOT EXISTS orders (
     id uuid PRIMARY KEY, currency text NOT NULL, lines jsonb NOT NULL, total bigint NOT NULL,
@@ -57,7 +56,7 @@ def create_app() -> APIFlask:
     def order(wanted: WantedOrder) -> tuple[dict[str, str], int]:
         placed = place(engine, wanted)
         # Committed. From here on the order's only hope is that this process lives until Kafka has answered.
-        producer.produce(TOPIC, placed.model_dump_json(), str(placed.order_id))
+        producer.produce(settings.topic, placed.model_dump_json(), str(placed.order_id))
         producer.poll(0)
         return {"id": str(placed.order_id)}, 201
 

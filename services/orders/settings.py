@@ -18,6 +18,7 @@ class ApiSettings(ProcessSettings):
 class NaiveSettings(ProcessSettings):
     database_url: str = Field(repr=False)
     kafka_bootstrap: str
+    topic: str = "orders.naive"
 
 
 class RelaySettings(ProcessSettings):

@@ -1,6 +1,8 @@
 """The schedule of make chaos, and its report: both are functions of what they are given."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,14 @@ def test_every_kind_has_a_function() -> None:
 class Recorder(Control):
     def __init__(self) -> None:
         self.said: list[str] = []
+
+    def kill(self, name: str) -> None:
+        self.said.append(f"kill {name}")
+
+    @contextmanager
+    def replica(self, name: str) -> Iterator[None]:
+        self.said.append(f"replica {name}")
+        yield
 
     def pause(self, name: str) -> None:
         self.said.append(f"pause {name}")

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import psycopg
 
-from services.control_room.audit import ledger, mailbox, promises, streams
+from services.control_room.audit import mailbox, promises, streams
 from services.control_room.audit.lives import merged
 from services.control_room.audit.promises import Known, Letters
 from services.control_room.audit.verdicts import Verdicts
@@ -30,7 +30,7 @@ OF_ORDER = re.compile(r"order-([0-9a-f-]{36})\.[0-9a-f]+@naive\.invalid")
 
 BY_ORDER = (promises.one_invoice, promises.amounts, promises.one_pdf, promises.mailed, promises.orphans,
             promises.acknowledged)  # fmt: skip
-JUDGED = ("one_invoice", "amounts", "one_pdf", "mailed", "copies", "orphans", "acknowledged", "one_order_per_key")
+JUDGED = ("one_invoice", "amounts", "one_pdf", "mailed", "copies", "orphans", "acknowledged")
 QUIET_S = 15.0
 """Longer than a consumer's session and the interval of its commits: who has been silent so long has nothing to do."""
 
@@ -55,8 +55,6 @@ def run(places: PlacesSettings) -> Verdicts:
         for order_id, found in merged(rows):
             for promise in BY_ORDER:
                 promise(order_id, found, known, verdicts)
-    for key, told in ledger.orders_by_key(places.naive_ledger):
-        verdicts.one_order_per_key.check(len(told) == 1, key, f"orders {', '.join(told)}")
     return verdicts
 
 
