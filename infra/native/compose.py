@@ -67,7 +67,7 @@ class Plan:
 def read(project: Path, run: Path, variables: Mapping[str, str], *, offset: int = 0) -> Plan:
     document = yaml.safe_load((project / FILE).read_text())
     active = set(variables.get("COMPOSE_PROFILES", "").split(","))
-    wanted = {n: service for n, service in document["services"].items() if active & set(service.get("profiles", active))}
+    wanted = {name: s for name, s in document["services"].items() if active & set(s.get("profiles", active))}
     services: dict[str, Any] = _interpolated(wanted, variables)
     ports = {name: _ports(service, offset) for name, service in services.items()}
     entries = [entry for service in services.values() for entry in service.get("ports", [])]
