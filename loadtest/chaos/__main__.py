@@ -16,7 +16,7 @@ from infra import control
 from infra.native.stack import PROJECT
 from loadtest.chaos import noise, report
 from loadtest.chaos.campaign import Campaign
-from loadtest.chaos.live import View
+from loadtest.chaos.live import View, settling
 from loadtest.chaos.shops import Shop, the_naive_shop, the_shop
 from loadtest.customer import GaveUp
 from services.control_room.audit import audit, table
@@ -75,14 +75,14 @@ def _break_things(campaign: Campaign) -> None:
 
 
 def _judge(campaign: Campaign, settle_s: float) -> int:
-    with console.status("settling") as status:
+    ended_s = campaign.now_s
+    with settling(console) as say:
 
-        def say(sentence: str) -> None:
-            status.update(f"settling: {sentence}")
+        def look(sentence: str) -> None:
+            say(sentence)
             campaign.watch_once()
 
-        ended_s = campaign.now_s
-        settled = campaign.shop.settle(settle_s, say)
+        settled = campaign.shop.settle(settle_s, look)
     took_s, verdicts = campaign.now_s - ended_s, campaign.shop.audit()
     table.show(console, verdicts, settled=settled)
     load = campaign.load

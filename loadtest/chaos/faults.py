@@ -98,7 +98,8 @@ def mail_drops(hands: Hands, fault: Fault) -> Done:
 
 FUNCTIONS: dict[str, Callable[[Hands, Fault], Done]] = {
     "kill": kill,
-    "kill-server": kill,
+    "kill-postgres": kill,
+    "kill-kafka": kill,
     "kill-mail": kill,
     "pause": pause,
     "hiccup": pause,

@@ -1,6 +1,8 @@
 """What the terminal shows while it runs; where there is none, a line now and then."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -75,6 +77,22 @@ class View:
             last.ordered - first.ordered, last.invoiced - first.invoiced, last.mailed - first.mailed,
             last.counted - first.counted, last.in_flight,
         )  # fmt: skip
+
+
+@contextmanager
+def settling(console: Console) -> Iterator[Callable[[str], None]]:
+    """A line that changes; where there is no terminal, one now and then."""
+    shown_at = time.monotonic()
+    with console.status("settling") as status:
+
+        def say(sentence: str) -> None:
+            nonlocal shown_at
+            status.update(f"settling: {sentence}")
+            if not console.is_terminal and time.monotonic() > shown_at:
+                console.print(f"settling: {sentence}")
+                shown_at = time.monotonic() + LINE_EVERY_S
+
+        yield say
 
 
 def _style(fallen: Fallen) -> str:

@@ -17,6 +17,10 @@ MAIL = (
     Kind("mail-refuses", ("mail",), weight=2, lasts_s=(4.0, 8.0)),
     Kind("mail-drops", ("mail",), weight=2, lasts_s=(4.0, 8.0)),
 )
+SERVERS = (
+    Kind("kill-postgres", ("postgres",), weight=1),
+    Kind("kill-kafka", ("kafka",), weight=1),
+)
 PROCESSES = ("orders-api", "orders-relay", "billing-consumer", "billing-worker", "billing-reconciler", "billing-api",
              "analytics-consumer", "analytics-api", "housekeeping", "control-room")  # fmt: skip
 KINDS = (
@@ -27,7 +31,7 @@ KINDS = (
     Kind("duplicate", ("orders.confirmed",)),
     Kind("replay", ("orders.confirmed",), weight=2),
     *MAIL,
-    Kind("kill-server", ("postgres", "kafka"), weight=2),
+    *SERVERS,
 )
 
 
@@ -82,7 +86,7 @@ NAIVE_KINDS = (
     Kind("hiccup", ("naive-orders",), weight=2, lasts_s=(1.0, 3.0)),
     Kind("replica", ("naive-billing",), weight=3, lasts_s=(8.0, 14.0)),
     *MAIL,
-    Kind("kill-server", ("postgres", "kafka"), weight=2),
+    *SERVERS,
 )
 
 
