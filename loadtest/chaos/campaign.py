@@ -34,7 +34,7 @@ class Fallen:
 class Sample:
     at_s: float
     progress: Progress | None
-    """None: a database was away."""
+    """None: a database, or the mailbox, was away."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Campaign:
     def watch_once(self) -> None:
         try:
             progress = self.shop.progress()
-        except psycopg.OperationalError:
+        except (psycopg.OperationalError, OSError):
             progress = None
         self.samples.append(Sample(self.now_s, progress))
 

@@ -1,11 +1,14 @@
 """What is put under stress: how its customers order, what may break, and how far everything has come."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from loadtest.chaos.schedule import Kind
 from loadtest.customer import Customer, some_order
+from loadtest.ledger import Ledger
 from services.control_room.audit import audit, naive, settling
 from services.control_room.audit.verdicts import Verdicts
 from services.control_room.settings import PlacesSettings
@@ -62,7 +65,8 @@ class Shop:
 
 
 def the_shop(url: str, places: PlacesSettings) -> Shop:
-    products = Customer(url, None).products()  # type: ignore[arg-type]
+    ledger = Path(places.ledger)
+    products = _products(url, ledger)
 
     def buy(customer: Customer) -> str:
         order_id = customer.place(some_order(products))
@@ -74,10 +78,15 @@ def the_shop(url: str, places: PlacesSettings) -> Shop:
         return Progress(now.confirmed, now.invoiced, now.invoiced - now.unsent, now.counted, now.in_flight.total)
 
     return Shop(
-        "shop", "", url, places, Path(places.ledger), KINDS, buy, progress,
+        "shop", "", url, places, ledger, KINDS, buy, progress,
         settle=lambda limit_s, say: settling.settle(places, limit_s, lambda now: say(f"in flight: {now}")),
         audit=lambda: audit.run(places),
     )  # fmt: skip
+
+
+def _products(url: str, ledger: Path) -> list[dict[str, Any]]:
+    with closing(Ledger(ledger)) as book, closing(Customer(url, book)) as customer:
+        return customer.products()
 
 
 NAIVE_KINDS = (
@@ -92,7 +101,8 @@ NAIVE_KINDS = (
 
 def the_naive_shop(url: str, places: PlacesSettings) -> Shop:
     """It has one step fewer: an order is confirmed when it is placed. And nobody counts."""
-    products = Customer(url, None).products()  # type: ignore[arg-type]
+    ledger = Path(places.naive_ledger)
+    products = _products(url, ledger)
     mails_before = naive.counts(places)[2]
 
     def progress() -> Progress:
@@ -100,7 +110,7 @@ def the_naive_shop(url: str, places: PlacesSettings) -> Shop:
         return Progress(orders, invoices, mails - mails_before, 0, max(0, orders - invoices))
 
     return Shop(
-        "naive shop", "NAIVE=1 ", url, places, Path(places.naive_ledger), NAIVE_KINDS,
+        "naive shop", "NAIVE=1 ", url, places, ledger, NAIVE_KINDS,
         buy=lambda customer: customer.place(some_order(products)),
         progress=progress,
         settle=lambda limit_s, say: naive.settle(places, limit_s, say),
