@@ -14,6 +14,10 @@ class Line:
     name: str
     points: Points
 
+    @property
+    def has_any(self) -> bool:
+        return any(y for _, y in self.points)
+
 
 @dataclass(frozen=True)
 class Mark:
@@ -102,4 +106,4 @@ def _round_up(value: float) -> float:
 
 
 def _svg(height: int, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(parts)}</svg>'
+    return f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(parts)}</svg></div>'

@@ -21,7 +21,7 @@ h1{font-size:1.6rem;margin:0}h2{font-size:1.1rem;margin:2.2rem 0 .4rem}p{margin:
 .verdict{font-size:1.15rem;font-weight:600}.good{color:var(--good)}.bad{color:var(--bad)}
 dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(8.5rem,1fr));gap:.9rem;margin:1.4rem 0}
 dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.5rem;font-variant-numeric:tabular-nums}
-svg{width:100%;height:auto;display:block;overflow:visible}
+svg{width:100%;min-width:44rem;height:auto;display:block;overflow:visible}
 .grid{stroke:var(--rule)}.tick{fill:var(--soft);font-size:12px}.after{fill:var(--after)}
 .line{fill:none;stroke-width:1.8;stroke-linejoin:round}.mark{fill:var(--mark);fill-opacity:.75}
 .l0{stroke:var(--l0)}.l1{stroke:var(--l1)}.l2{stroke:var(--l2)}.l3{stroke:var(--l3)}
@@ -90,7 +90,7 @@ def _plots(campaign: Campaign) -> str:
         for f in campaign.fallen
         if not f.missed
     ]
-    rates = [Line(name, _rate(campaign.samples, of)) for name, of in RATES]
+    rates = [line for line in (Line(name, _rate(campaign.samples, of)) for name, of in RATES) if line.has_any]
     flying = [Line("in flight", [(s.at_s, float(s.progress.in_flight) if s.progress else None)
                                  for s in campaign.samples])]  # fmt: skip
     return f"""<h2>Faults</h2>{plot.lanes(axis, marks, load_ends_s=load_ends_s)}

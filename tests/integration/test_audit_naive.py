@@ -81,6 +81,7 @@ def test_a_lost_order_is_found(shop: NaiveShop) -> None:
     verdicts = shop.audit()
     assert broken(verdicts) == {"one_invoice"}
     assert verdicts.one_invoice.offenders == [f"{lost} 0 invoices"]
+    assert verdicts.one_invoice.notes == ["1 order(s) lost, 0 doubled"]
 
 
 def test_a_doubled_order_is_found(shop: NaiveShop) -> None:
@@ -89,7 +90,9 @@ def test_a_doubled_order_is_found(shop: NaiveShop) -> None:
     for _ in range(2):
         shop.invoice(doubled)
         shop.mail(doubled)
-    assert broken(shop.audit()) == {"one_invoice", "mailed", "copies"}
+    verdicts = shop.audit()
+    assert broken(verdicts) == {"one_invoice", "mailed", "copies"}
+    assert verdicts.one_invoice.notes == ["0 order(s) lost, 1 doubled"]
 
 
 def test_an_invoice_without_its_mail_is_found(shop: NaiveShop) -> None:

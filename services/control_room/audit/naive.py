@@ -52,9 +52,13 @@ def run(places: PlacesSettings) -> Verdicts:
             "outbox": (),
             "counted": (),
         }
+        lost = doubled = 0
         for order_id, found in merged(rows):
             for promise in BY_ORDER:
                 promise(order_id, found, known, verdicts)
+            lost += bool(found["orders"]) and not found["invoices"]
+            doubled += len(found["invoices"]) > 1
+        verdicts.one_invoice.notes.append(f"{lost} order(s) lost, {doubled} doubled")
     return verdicts
 
 
