@@ -10,15 +10,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from infra.postgres.databases import SERVICES
+from infra.postgres.databases import NAIVE, SERVICES
 
 ROLES = (*SERVICES, "auditor")
 
 
-def run(postgres: str, password: str = "secret") -> subprocess.CompletedProcess[str]:
+def run(postgres: str, password: str = "secret", *arguments: str) -> subprocess.CompletedProcess[str]:
     passwords = {f"{role.upper()}_DB_PASSWORD": password for role in ROLES}
     return subprocess.run(
-        [sys.executable, "-m", "infra.postgres.databases"],
+        [sys.executable, "-m", "infra.postgres.databases", *arguments],
         env=os.environ | passwords | {"ADMIN_URL": postgres},
         capture_output=True,
         text=True,
@@ -37,8 +37,8 @@ def databases(postgres: str) -> Iterator[None]:
     assert done.returncode == 0, done.stderr
     yield
     with psycopg.connect(postgres, autocommit=True) as admin:
-        for name in SERVICES:
-            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        for name in (*SERVICES, *NAIVE):
+            admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
         for role in ROLES:
             admin.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
 
@@ -77,6 +77,17 @@ def test_a_process_that_stops_in_a_transaction_does_not_block_the_others_for_eve
             for name in ("idle_in_transaction_session_timeout", "lock_timeout", "transaction_timeout")
         ]
     assert shown == [("5s",), ("5s",), ("30s",)]
+
+
+def test_the_naive_shop_has_databases_of_its_own_and_only_when_asked_for(postgres: str) -> None:
+    with pytest.raises(psycopg.OperationalError, match="does not exist"):
+        connect(postgres, "orders", "naive_orders")
+    assert run(postgres, "secret", "--naive").returncode == 0
+    for name, owner in NAIVE.items():
+        connect(postgres, owner, name).close()
+        connect(postgres, "auditor", name).close()
+        with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+            connect(postgres, "analytics", name)
 
 
 def test_two_runs_at_once_and_a_third_later_do_no_harm(postgres: str) -> None:
