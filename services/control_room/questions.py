@@ -56,8 +56,8 @@ LETTERS = "SELECT count(*) AS letters FROM dead_letters WHERE consumer = '{0}' A
 class Question:
     database: str
     sql: str
-    unless_same: str = ""
-    """Not asked again while the answer to this one is the same as last time."""
+    unless_same: tuple[str, ...] = ()
+    """Not asked again while the answers to these are the same as last time."""
 
 
 QUESTIONS = {
@@ -65,18 +65,18 @@ QUESTIONS = {
     "billing_offsets": Question("billing", OFFSETS.format("billing")),
     "invoices": Question("billing", "SELECT coalesce(sum(next_number - 1), 0)::bigint AS invoices FROM invoice_series"),
     "unsent": Question("billing", UNSENT),
-    "pdfs": Question("billing", "SELECT count(*) AS pdfs FROM invoice_pdfs", "unsent"),
+    "pdfs": Question("billing", "SELECT count(*) AS pdfs FROM invoice_pdfs", ("invoices", "unsent")),
     "outcomes": Question(
         "billing",
         """SELECT count(refusal) AS undeliverable, coalesce(sum(unknown_outcomes), 0)::bigint AS unknown_outcomes
              FROM invoices WHERE refusal IS NOT NULL OR unknown_outcomes > 0""",
-        "unsent",
+        ("invoices", "unsent"),
     ),
-    "billing_inbox": Question("billing", DELIVERED.format("billing"), "billing_offsets"),
+    "billing_inbox": Question("billing", DELIVERED.format("billing"), ("billing_offsets",)),
     "billing_letters": Question("billing", LETTERS.format("billing")),
     "analytics_offsets": Question("analytics", OFFSETS.format("analytics")),
     "counted": Question("analytics", "SELECT coalesce(sum(orders), 0)::bigint AS counted FROM daily_sales"),
-    "analytics_inbox": Question("analytics", DELIVERED.format("analytics"), "analytics_offsets"),
+    "analytics_inbox": Question("analytics", DELIVERED.format("analytics"), ("analytics_offsets",)),
     "analytics_letters": Question("analytics", LETTERS.format("analytics")),
 }
 
@@ -98,8 +98,8 @@ class Answers:
         """Offsets before what depends on them: what changes in between is seen next time. The orders last: then there
         are never more effects than orders, only because time went by between two questions."""
         for name, question in QUESTIONS.items():
-            depends = self._known.get(question.unless_same)
-            if clock() < self._due.get(name, 0.0) or (depends is not None and depends == self._seen.get(name)):
+            depends = [self._known[other] for other in question.unless_same]
+            if clock() < self._due.get(name, 0.0) or (depends and depends == self._seen.get(name)):
                 continue
             self._ask(name, lambda question=question: ask(question.database, question.sql, {}), clock)  # type: ignore[misc]
             self._seen[name] = depends

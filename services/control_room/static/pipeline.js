@@ -18,6 +18,7 @@ const COPIES = {
 };
 const MOST = 20; // dots for an edge and a sample: more would be a line
 const RUN_MS = 900;
+const BUSY = 20; // records that wait: fewer are on their way
 const SVG = "http://www.w3.org/2000/svg";
 
 const map = document.getElementById("tracks");
@@ -162,10 +163,10 @@ function figures(s) {
   figure("sales", rate(rates.counted));
   facts("orders", [["waiting in outbox", number(flight.to_publish), flight.to_publish > 0], ["oldest waits", seconds(s.oldest_s), s.oldest_s > 5]]);
   facts("kafka", s.partitions.map((p) => [`partition ${p.partition}`, number(p.end), false]));
-  facts("billing", [["lag", number(lag.billing), lag.billing > 0], ["read", `${rate(rates.delivered)}/s`], ["suppressed", number(ledger.duplicates)], ["dead letters", number(letters.billing), letters.billing > 0]]);
+  facts("billing", [["lag", number(lag.billing), lag.billing > BUSY], ["read", `${rate(rates.delivered)}/s`], ["suppressed", number(ledger.duplicates)], ["dead letters", number(letters.billing), letters.billing > 0]]);
   facts("worker", [["to render", number(flight.to_render)], ["to mail", number(flight.to_mail)], ["done", `${rate(rates.pdfs)}/s`]]);
   facts("mail", [["copies held", number(s.mailbox.copies)], ["in doubt", number(s.mailbox.unknown_outcomes)], ["p50 to here", seconds(s.latency.mail_p50)]]);
-  facts("analytics", [["lag", number(lag.analytics), lag.analytics > 0], ["read", `${rate(rates.delivered_to_analytics)}/s`], ["suppressed", number(ledger.duplicates_in_analytics)], ["dead letters", number(letters.analytics), letters.analytics > 0]]);
+  facts("analytics", [["lag", number(lag.analytics), lag.analytics > BUSY], ["read", `${rate(rates.delivered_to_analytics)}/s`], ["suppressed", number(ledger.duplicates_in_analytics)], ["dead letters", number(letters.analytics), letters.analytics > 0]]);
 }
 
 const rate = (n) => (n >= 10 ? number(Math.round(n)) : n.toFixed(n ? 1 : 0));

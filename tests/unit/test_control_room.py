@@ -1,0 +1,90 @@
+"""The control room's own reasoning: what the ledger says, and what a look costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.control_room.hub import Hub
+from services.control_room.ledger import InFlight, Ledger, verdict
+from services.control_room.questions import LONGEST_S, QUESTIONS, SHARE, Answers
+
+EQUAL = Ledger(7, 107, 100, 7, 0, 7, 7, 7, 0, 7)
+NOTHING = InFlight(0, 0, 0, 0, 0)
+
+
+def test_equal_and_settled_is_said() -> None:
+    assert verdict(EQUAL, NOTHING, 0, 0) == ("equal", "Settled, and equal")
+
+
+def test_what_is_in_flight_is_named() -> None:
+    kind, says = verdict(replace(EQUAL, orders=8), InFlight(1, 0, 0, 2, 0), 0, 0)
+    assert (kind, says) == ("flight", "In flight: 1 to publish · 2 to render")
+
+
+@pytest.mark.parametrize("name", ["invoices", "pdfs", "mails", "counted"])
+@pytest.mark.parametrize("by", [-1, 1])
+def test_one_too_few_or_too_many_is_never_called_equal(name: str, by: int) -> None:
+    off = replace(EQUAL, **{name: getattr(EQUAL, name) + by})
+    assert verdict(off, NOTHING, 0, 0)[0] == "counting", "figures of different moments may differ for a while"
+    assert verdict(off, NOTHING, 0, 60)[0] == "differs"
+    assert verdict(off, NOTHING, 1, 60)[0] == "parked"
+
+
+def test_a_refused_mail_is_an_end_too() -> None:
+    assert verdict(replace(EQUAL, mails=6, undeliverable=1), NOTHING, 0, 0)[0] == "equal"
+
+
+class Database:
+    """Answers at once, or as slowly as it is told; counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.now, self.takes_s, self.asked = 1000.0, 0.0, list[str]()
+        self.updated_at = 0
+
+    def ask(self, database: str, statement: str, _parameters: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(statement)
+        self.now += self.takes_s
+        if "updated_at" in statement:
+            return {"offsets": {}, "updated_at": self.updated_at}
+        return dict.fromkeys(("below", "newer", "unsent"), 0)
+
+    def looks(self, answers: Answers, seconds: int) -> int:
+        """A look a second; how often the inbox of Billing was summed up."""
+        self.asked.clear()
+        for _ in range(seconds):
+            answers.refresh(self.ask, lambda: self.now)
+            self.now += 1.0
+        return self.asked.count(QUESTIONS["billing_inbox"].sql)
+
+
+def test_what_cannot_have_changed_is_not_asked_again() -> None:
+    database, answers = Database(), Answers()
+    assert database.looks(answers, 20) == 1
+    database.updated_at += 1
+    assert database.looks(answers, 20) == 1
+
+
+def test_a_question_that_takes_long_is_asked_less_often() -> None:
+    database, answers = Database(), Answers()
+    database.takes_s = 0.03
+    database.looks(answers, 1)
+    began, sums = database.now, 0
+    for _ in range(100):
+        database.updated_at += 1
+        sums += database.looks(answers, 1)
+    elapsed = database.now - began
+    assert 0 < sums * database.takes_s <= 1.5 * SHARE * elapsed
+    assert elapsed / sums < LONGEST_S
+
+
+def test_every_browser_gets_the_same_sample_and_none_waits_for_another() -> None:
+    hub = Hub()
+    streams = [hub.stream() for _ in range(3)]
+    assert {next(stream) for stream in streams} == {b"retry: 1000\n\n"}
+    hub.publish({"at": 1})
+    assert {next(stream) for stream in streams} == {b'data: {"at":1}\n\n'}
+    assert hub.watching == 3
+    for stream in streams:
+        stream.close()  # type: ignore[attr-defined]
+    assert hub.watching == 0
