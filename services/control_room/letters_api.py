@@ -54,7 +54,8 @@ def create(settings: ControlRoomSettings, access: Access, journal: Journal) -> A
     @api.get("")
     @api.doc(summary="The open letters of both consumers, newest first", **answers)
     def listed() -> dict[str, Any]:
-        return {"letters": [letter for name in ("billing", "analytics") for letter in _rows(settings, name, LISTED)]}
+        letters = [letter for name in ("billing", "analytics") for letter in _rows(settings, name, LISTED)]
+        return {"letters": sorted(letters, key=lambda letter: str(letter["parked_at"]), reverse=True)}
 
     @api.get("/<consumer>/<int:letter_id>")
     @api.doc(summary="One letter with its payload", **answers)

@@ -40,14 +40,14 @@ class Database:
 
     def __init__(self) -> None:
         self.now, self.takes_s, self.asked = 1000.0, 0.0, list[str]()
-        self.updated_at = 0
+        self.updated_at = self.invoices = 0
 
     def ask(self, database: str, statement: str, _parameters: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(statement)
         self.now += self.takes_s
         if "updated_at" in statement:
             return {"offsets": {}, "updated_at": self.updated_at}
-        return dict.fromkeys(("below", "newer", "unsent"), 0)
+        return {"below": 0, "newer": 0, "unsent": 0, "invoices": self.invoices}
 
     def looks(self, answers: Answers, seconds: int) -> int:
         """A look a second; how often the inbox of Billing was summed up."""
@@ -63,6 +63,14 @@ def test_what_cannot_have_changed_is_not_asked_again() -> None:
     assert database.looks(answers, 20) == 1
     database.updated_at += 1
     assert database.looks(answers, 20) == 1
+
+
+def test_an_order_that_went_all_the_way_between_two_looks_is_counted_everywhere() -> None:
+    database, answers = Database(), Answers()
+    database.looks(answers, 1)
+    database.invoices += 1  # and as many unsent ones as before: none
+    database.looks(answers, 1)
+    assert QUESTIONS["pdfs"].sql in database.asked
 
 
 def test_a_question_that_takes_long_is_asked_less_often() -> None:

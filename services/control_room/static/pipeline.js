@@ -132,7 +132,7 @@ function states({ processes, servers }) {
     const { state = "down", why, restarts } = known[name] ?? {};
     station.dataset.state = state;
     const again = restarts ? ` · restarted ${restarts} ×` : "";
-    write(station.querySelector("[data-state-of]"), `${name} · ${WORDS[state]}${state === "ill" && why ? `: ${why.slice(0, 60)}` : again}`);
+    write(station.querySelector("[data-state-of]"), `${WORDS[state]}${state === "ill" && why ? `: ${why.slice(0, 60)}` : again}`);
   }
   others(known);
 }
