@@ -13,6 +13,7 @@ from services.control_room.access import Access
 from services.control_room.buying import Buyer
 from services.control_room.hub import Hub
 from services.control_room.journal import Journal
+from services.control_room.naive import NaiveShop
 from services.control_room.ops_ports import OpsPorts
 from services.control_room.processes import Processes
 from services.control_room.sampler import Sampler
@@ -30,10 +31,12 @@ def create_app() -> APIFlask:
     access, journal = Access(settings.control_room_token), Journal(hub.hurry)
     ports = OpsPorts(settings.ops_ports, settings.failpoints_token)
     processes, buyer = Processes(ports), Buyer(settings.orders_url, journal)
-    sampler = Sampler(settings, processes, journal, hub)
+    naive = NaiveShop(settings, journal)
+    sampler = Sampler(settings, processes, journal, hub, naive)
     app.register_blueprint(watching_api.create(settings, access, hub, sampler, processes))
-    app.register_blueprint(faults_api.create(settings, ports, processes, journal, buyer, access))
+    app.register_blueprint(faults_api.create(settings, ports, processes, journal, buyer, naive, access))
     app.register_blueprint(lives_api.create(settings, access))
     app.register_blueprint(letters_api.create(settings, access, journal))
     sampler.start()
+    naive.start()
     return app

@@ -26,8 +26,9 @@ PATIENCE = 20
 class Buyer:
     """One errand at a time: a second one is refused until the first is done."""
 
-    def __init__(self, orders_url: str, journal: Journal) -> None:
-        self._address = urlsplit(orders_url).netloc
+    def __init__(self, orders_url: str, journal: Journal, *, confirms: bool = True) -> None:
+        """`confirms`: the naive shop has no drafts."""
+        self._address, self._confirms = urlsplit(orders_url).netloc, confirms
         self._journal, self._busy = journal, threading.Lock()
         self.placed: list[str] = []
         """The orders of the last errand, as they come."""
@@ -43,7 +44,7 @@ class Buyer:
             products = self._ask("GET", "/v1/products")["items"]
             for _ in range(count):
                 self.placed.append(self._order(products))
-            self._journal.note("order", f"{count} order(s) placed and confirmed")
+            self._journal.note("order", f"{count} order(s) placed" + (" and confirmed" if self._confirms else " there"))
         except Problem as problem:
             self._journal.note("fault", f"{len(self.placed)} of {count} order(s) placed, then: {problem.detail}")
         finally:
@@ -63,7 +64,8 @@ class Buyer:
             "lines": [{"sku": p["sku"], "quantity": random.randint(1, 3)} for p in chosen],  # noqa: S311
         }
         order = self._ask("POST", "/v1/orders", wanted, {"Idempotency-Key": f"control-room-{uuid4()}"})
-        self._ask("POST", f"/v1/orders/{order['id']}/confirm")
+        if self._confirms:
+            self._ask("POST", f"/v1/orders/{order['id']}/confirm")
         return str(order["id"])
 
     def _ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:

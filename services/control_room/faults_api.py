@@ -16,6 +16,7 @@ from services.control_room import faults
 from services.control_room.access import Access
 from services.control_room.buying import Buyer
 from services.control_room.journal import Journal
+from services.control_room.naive import NaiveShop
 from services.control_room.ops_ports import FAILPOINTS, OpsPorts
 from services.control_room.processes import Processes
 from services.control_room.settings import PlacesSettings
@@ -33,7 +34,11 @@ class About(Given):
     order_id: UUID | None = Field(None, description="null: the order published last")
 
 
-class Duplicate(About):
+class Both(Given):
+    naive: bool = Field(False, description="the same to the naive shop, if it runs")
+
+
+class Duplicate(About, Both):
     times: int = Field(100, ge=1, le=10_000)
 
 
@@ -54,16 +59,22 @@ class Disarm(Given):
     name: str | None = Field(None, description="null: everything")
 
 
-class Kill(Given):
+class Kill(Both):
     process: str
 
 
-class Orders(Given):
+class Orders(Both):
     count: int = Field(1, ge=1, le=1000)
 
 
 def create(
-    places: PlacesSettings, ports: OpsPorts, processes: Processes, journal: Journal, buyer: Buyer, access: Access
+    places: PlacesSettings,
+    ports: OpsPorts,
+    processes: Processes,
+    journal: Journal,
+    buyer: Buyer,
+    naive: NaiveShop,
+    access: Access,
 ) -> APIBlueprint:
     api = APIBlueprint("faults", __name__, url_prefix="/v1", tag="Faults")
     api.before_request(access.required())
@@ -74,6 +85,8 @@ def create(
     @api.doc(summary="Place and confirm orders, in the background", **answers)
     def orders(wanted: Orders) -> tuple[dict[str, Any], int]:
         buyer.buy(wanted.count)
+        if wanted.naive:
+            naive.buy(wanted.count)
         return {"placing": wanted.count}, 202
 
     @api.post("/faults/duplicate")
@@ -81,6 +94,8 @@ def create(
     @api.doc(summary="Publish an event again, byte for byte, so many times", **answers)
     def duplicate(wanted: Duplicate) -> dict[str, Any]:
         done = faults.duplicate(places, wanted.order_id, wanted.times)
+        if wanted.naive:
+            naive.duplicate(wanted.times)
         journal.note("fault", f"one event published {wanted.times} × more")
         return done
 
@@ -138,6 +153,8 @@ def create(
     @api.doc(summary="kill -9 a process, now", **answers)
     def kill(wanted: Kill) -> dict[str, Any]:
         processes.kill(wanted.process)
+        if wanted.naive:
+            naive.kill_twin_of(wanted.process)
         journal.note("fault", f"kill -9 {wanted.process}")
         return {"killed": wanted.process}
 

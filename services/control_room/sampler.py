@@ -19,6 +19,7 @@ from services.control_room.following import Followed
 from services.control_room.hub import Hub
 from services.control_room.journal import Journal
 from services.control_room.ledger import InFlight, Ledger, verdict
+from services.control_room.naive import NaiveShop
 from services.control_room.newest import Newest
 from services.control_room.processes import Processes
 from services.control_room.questions import Answers, Connections
@@ -34,8 +35,10 @@ Sample = dict[str, Any]
 
 
 class Sampler:
-    def __init__(self, places: PlacesSettings, processes: Processes, journal: Journal, hub: Hub) -> None:
-        self._places, self._processes, self._journal, self._hub = places, processes, journal, hub
+    def __init__(
+        self, places: PlacesSettings, processes: Processes, journal: Journal, hub: Hub, naive: NaiveShop
+    ) -> None:
+        self._places, self._processes, self._journal, self._hub, self._naive = places, processes, journal, hub, naive
         urls = {name: places.database_url(name) for name in ("orders", "billing", "analytics")}
         self._connections = Connections(urls, "control-room-sampler")
         self._broker = Broker(places.kafka_bootstrap, places.topic)
@@ -70,6 +73,7 @@ class Sampler:
             "processes": self._processes.shown(),
             "servers": dict(self._servers),
             "journal": self._journal.entries()[-30:],
+            "naive": self._naive.latest,
             **self._known,
         }
         self._remember(sample)

@@ -41,7 +41,10 @@ class ControlRoomSettings(ProcessSettings, PlacesSettings):
     sales_public_url: str
     mail_public_url: str
 
-    @field_validator("ops")
+    naive_ops: str = Field("", description="the same for the naive shop, which may not run")
+    naive_orders_url: str = ""
+
+    @field_validator("ops", "naive_ops")
     @classmethod
     def _names_and_addresses(cls, ops: str) -> str:
         for entry in ops.split():
@@ -54,3 +57,7 @@ class ControlRoomSettings(ProcessSettings, PlacesSettings):
     @property
     def ops_ports(self) -> dict[str, str]:
         return dict(entry.split("=", 1) for entry in self.ops.split())
+
+    @property
+    def naive_ops_ports(self) -> dict[str, str]:
+        return dict(entry.split("=", 1) for entry in self.naive_ops.split())

@@ -94,7 +94,7 @@ def produce(places: PlacesSettings, records: Iterable[Record]) -> list[Produced]
     return done
 
 
-def last_records(places: PlacesSettings, most: int) -> list[Record]:
+def last_records(places: PlacesSettings, most: int, *, events_only: bool = True) -> list[Record]:
     """The newest records of every partition, as they are, each to be put back into its own partition. Those that are no
     event are left out: without an id every copy of them would be a new dead letter."""
     reader = Consumer(
@@ -105,7 +105,7 @@ def last_records(places: PlacesSettings, most: int) -> list[Record]:
         return [
             Record(message.value(), message.key(), message.headers(), message.partition() or 0)
             for message in _messages(reader, places.topic, most)
-            if id_of(message.value())
+            if not events_only or id_of(message.value())
         ]
     except KafkaException as error:
         raise Problem(503, "kafka-away", f"Kafka does not answer: {error}") from error

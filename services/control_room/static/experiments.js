@@ -1,5 +1,6 @@
 // Break it: every fault says beforehand what should happen, and afterwards what did, read from the ledger.
 import { get, granted, make, number, post } from "./api.js";
+import { both } from "./naive.js";
 
 const POISONS = { invalid: "breaks its contract", undecodable: "not JSON", "unknown-type": "unknown type", "too-large": "too large", null: "a null value" };
 const ACTIONS = { kill: "kill -9", "pause:10": "sleep 10 s", error: "raise an error" };
@@ -9,14 +10,14 @@ const EXPERIMENTS = [
   {
     id: "orders", title: "Place orders", promise: "Each gets one invoice, one PDF, one mail and one count.",
     buttons: { 1: "1", 10: "10", 100: "100" },
-    run: (count) => post("/v1/orders", { count: Number(count) }).then(() => ({ orders: Number(count) })),
+    run: (count) => post("/v1/orders", { count: Number(count), ...both() }).then(() => ({ orders: Number(count) })),
     kept: (delta, sample, done) => delta.orders >= done.orders && sample.verdict.kind === "equal",
     shown: ["orders", "invoices", "mails", "counted"],
   },
   {
     id: "duplicate", title: "Publish an event 100 times", promise: "Deliveries grow by 100; invoices, mails and counts by 0.",
     buttons: { 100: "Publish the newest order’s event" },
-    run: (times) => post("/v1/faults/duplicate", { times: Number(times) }),
+    run: (times) => post("/v1/faults/duplicate", { times: Number(times), ...both() }),
     kept: (delta, sample, done) => delta.delivered >= done.records && delta.invoices === delta.orders && settled(sample),
     shown: ["delivered", "duplicates", "invoices", "mails"],
   },
@@ -51,7 +52,7 @@ const EXPERIMENTS = [
   {
     id: "kill", title: "Kill a process", promise: "It turns red and its work waits; it comes back, and the ledger is equal again.",
     choice: ["process", {}], buttons: { go: "kill -9" },
-    run: async (_, process) => ({ process, before: restarts(latest, process), ...(await post("/v1/faults/kill", { process })) }),
+    run: async (_, process) => ({ process, before: restarts(latest, process), ...(await post("/v1/faults/kill", { process, ...both() })) }),
     kept: (delta, sample, done) => restarts(sample, done.process) > done.before && sample.verdict.kind === "equal",
     says: (sample, done) => `${done.process}: ${sample.processes[done.process]?.state ?? "down"}`,
     shown: ["orders", "invoices"],

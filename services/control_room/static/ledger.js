@@ -20,8 +20,8 @@ export function showLedger(root, { ledger, verdict, mailbox }) {
 
 function detail(ledger, verdict, mailbox) {
   if (verdict.kind === "equal" && ledger.orders > 0) {
-    const copies = mailbox.copies - ledger.mails;
-    const repeated = copies > 0 ? ` ${number(copies)} mail(s) came twice under one Message-ID, after a crash hid the first answer.` : "";
+    const doubt = mailbox.unknown_outcomes;
+    const repeated = doubt ? ` ${number(doubt)} × a crash hid whether the mail server took a mail: sent again under the same Message-ID.` : "";
     const refused = ledger.undeliverable ? ` ${number(ledger.undeliverable)} address(es) refused.` : "";
     return `Every order has one invoice, one PDF, one mail and one count; ${number(ledger.duplicates)} copies had no effect.${repeated}${refused}`;
   }

@@ -165,7 +165,7 @@ function figures(s) {
   facts("kafka", s.partitions.map((p) => [`partition ${p.partition}`, number(p.end), false]));
   facts("billing", [["lag", number(lag.billing), lag.billing > BUSY], ["read", `${rate(rates.delivered)}/s`], ["suppressed", number(ledger.duplicates)], ["dead letters", number(letters.billing), letters.billing > 0]]);
   facts("worker", [["to render", number(flight.to_render)], ["to mail", number(flight.to_mail)], ["done", `${rate(rates.pdfs)}/s`]]);
-  facts("mail", [["copies held", number(s.mailbox.copies)], ["in doubt", number(s.mailbox.unknown_outcomes)], ["p50 to here", seconds(s.latency.mail_p50)]]);
+  facts("mail", [["in the box", number(s.mailbox.copies)], ["in doubt", number(s.mailbox.unknown_outcomes)], ["p50 to here", seconds(s.latency.mail_p50)]]);
   facts("analytics", [["lag", number(lag.analytics), lag.analytics > BUSY], ["read", `${rate(rates.delivered_to_analytics)}/s`], ["suppressed", number(ledger.duplicates_in_analytics)], ["dead letters", number(letters.analytics), letters.analytics > 0]]);
 }
 

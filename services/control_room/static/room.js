@@ -5,6 +5,7 @@ import { showJournal } from "./journal.js";
 import { showLedger } from "./ledger.js";
 import { showLetters } from "./letters.js";
 import { showNewest } from "./lives.js";
+import { showNaive } from "./naive.js";
 import { showPipeline } from "./pipeline.js";
 
 const live = document.getElementById("live");
@@ -21,6 +22,7 @@ function show(sample) {
   say(away.length ? "lost" : "live", away.length ? `${away.join(", ")} away: figures are old` : "Live");
   if (!sample.ledger) return;
   showLedger(document.getElementById("ledger"), sample);
+  showNaive(sample);
   showPipeline(sample, before);
   showExperiments(sample);
   showNewest(sample);
