@@ -6,6 +6,7 @@ writes  Kafka: at the request of a person who wants to see what happens
 next    faults.py
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -121,9 +122,10 @@ def _messages(reader: Consumer, topic: str, most: int) -> list[Message]:
     reader.assign([TopicPartition(topic, p, start) for p, start in starts.items()])
     found: dict[int, list[Message]] = defaultdict(list)
     waiting = set(starts)
+    deadline = time.monotonic() + PATIENCE_S
     while waiting:
-        messages = reader.consume(1000, PATIENCE_S if not found else 1.0)
-        if not messages:
+        messages = reader.consume(1000, 0.2)  # waits for all of them, or for so long
+        if time.monotonic() > deadline:
             raise Problem(503, "kafka-away", "Kafka stopped in the middle of the topic.")
         for message in messages:
             partition, offset = message.partition() or 0, message.offset() or 0
