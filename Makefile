@@ -41,12 +41,16 @@ naive-down: ## stop the naive shop again
 # ---- proof -----------------------------------------------------------------------------------------------------------
 
 OUTSIDE = .venv/bin/python -m infra.outside
-.PHONY: order audit chaos chaos-ci
+.PHONY: order audit load chaos chaos-ci
 CHAOS = $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE)) $(ARGS)
 order: .venv/run-installed ## place and confirm orders: N=100, RATE=20 for so many per second
 	@$(OUTSIDE) loadtest.place_orders --count $(or $(N),1) $(if $(RATE),--rate $(RATE))
 audit: .venv/run-installed ## was any order lost, doubled or changed? WAIT=60 to settle, ORDER=id for one life, ARGS=--json
 	@$(OUTSIDE) services.control_room.audit $(if $(ORDER),--order $(ORDER),--wait $(or $(WAIT),60)) $(ARGS)
+LOAD = $(if $(HEADLESS),--headless) $(if $(USERS),--users $(USERS)) $(if $(RATE),--rate $(RATE)) \
+  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SHAPE),--shape $(SHAPE)) $(if $(DRAIN),--drain $(DRAIN)) $(ARGS)
+load: .venv/run-installed .venv/load-installed ## Locust, then the audit: HEADLESS=1 RATE=20 MINUTES=1 SHAPE=limit DRAIN=900 ARGS=--help
+	@$(OUTSIDE) loadtest.load $(LOAD)
 chaos: .venv/run-installed $(if $(NAIVE),naive) ## orders while all breaks, then the audit: SEED=7 MINUTES=10 RATE=12; NAIVE=1
 	@$(OUTSIDE) loadtest.chaos $(CHAOS) $(if $(NAIVE),--naive; status=$$?; $(MAKE) --no-print-directory naive-down; exit $$status)
 chaos-ci: .venv/dev-installed ## two minutes of it, on a stack of its own

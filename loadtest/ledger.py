@@ -25,14 +25,18 @@ class Ledger:
 
     def intent(self, key: str, method: str, path: str, body: bytes) -> None:
         self._write(entry="intent", key=key, method=method, path=path, body_sha256=sha256(body).hexdigest())
+        self._to_disk(wait=True)
 
     def answer(self, key: str, method: str, path: str, status: int | None, order_id: str | None) -> None:
         self._write(entry="answer", key=key, method=method, path=path, status=status, order_id=order_id)
+        self._to_disk(wait=False)
 
     def _write(self, **fields: Any) -> None:
         line = json.dumps(fields | {"at": datetime.now(UTC).isoformat()}).encode() + b"\n"
         with self._lock:
             self._file.write(line)
+
+    def _to_disk(self, *, wait: bool) -> None:  # noqa: ARG002  this one always waits; load/group_ledger.py need not
         os.fsync(self._file.fileno())
 
     def close(self) -> None:

@@ -49,12 +49,12 @@ def page(campaign: Campaign, verdicts: Verdicts, settled: bool) -> str:
 <h1>{title}</h1>
 <p>{campaign.started_at:%Y-%m-%d %H:%M} UTC · {escape(campaign.shop.name)} · the same again:
 <code>make chaos {campaign.shop.option}SEED={campaign.seed} MINUTES={minutes:g} RATE={campaign.rate:g}</code></p>
-{_summary(verdicts, settled)}
+{summary(verdicts, settled)}
 {_figures(campaign)}
 {_plots(campaign)}
 <h2>What the audit says</h2>
 <div class="scroll"><table><tr><th>promise<th class="n">checked<th class="n">broken<th>verdict
-{"".join(_row(verdict) for verdict in verdicts)}</table></div>
+{"".join(row(verdict) for verdict in verdicts)}</table></div>
 <details><summary>Every fault ({len(campaign.fallen)})</summary>
 <div class="scroll"><table><tr><th class="n">second<th>fault<th>what happened
 {"".join(_fallen(fallen) for fallen in campaign.fallen)}</table></div></details>
@@ -62,7 +62,7 @@ def page(campaign: Campaign, verdicts: Verdicts, settled: bool) -> str:
 """
 
 
-def _summary(verdicts: Verdicts, settled: bool) -> str:
+def summary(verdicts: Verdicts, settled: bool) -> str:
     broken = sum(not verdict.holds for verdict in verdicts)
     said = f"{broken} of {len(list(verdicts))} promises are broken." if broken else "Every promise holds."
     late = "" if settled else "<p>Not everything had settled when the audit began.</p>"
@@ -90,16 +90,16 @@ def _plots(campaign: Campaign) -> str:
         for f in campaign.fallen
         if not f.missed
     ]
-    rates = [line for line in (Line(name, _rate(campaign.samples, of)) for name, of in RATES) if line.has_any]
+    rates = [line for line in (Line(name, rate_of(campaign.samples, of)) for name, of in RATES) if line.has_any]
     flying = [Line("in flight", [(s.at_s, float(s.progress.in_flight) if s.progress else None)
                                  for s in campaign.samples])]  # fmt: skip
     return f"""<h2>Faults</h2>{plot.lanes(axis, marks, load_ends_s=load_ends_s)}
-<h2>Per second</h2>{_legend(rates)}{plot.lines(axis, 220, rates, "per second", load_ends_s=load_ends_s)}
+<h2>Per second</h2>{legend(rates)}{plot.lines(axis, 220, rates, "per second", load_ends_s=load_ends_s)}
 <h2>In flight</h2>{plot.lines(axis, 160, flying, "steps to go", load_ends_s=load_ends_s)}
 <p>Time in minutes. Where a line is missing, a database was away. Shaded: no more orders, the shop settles.</p>"""
 
 
-def _rate(samples: list[Sample], of: str) -> Points:
+def rate_of(samples: list[Sample], of: str) -> Points:
     """Per second over the last few seconds. After an outage it starts anew."""
     points: list[tuple[float, float | None]] = []
     window: list[tuple[float, int]] = []
@@ -115,12 +115,12 @@ def _rate(samples: list[Sample], of: str) -> Points:
     return points
 
 
-def _legend(lines: list[Line]) -> str:
+def legend(lines: list[Line]) -> str:
     entries = "".join(f'<li style="--c:var(--l{number})">{line.name}</li>' for number, line in enumerate(lines))
     return f'<ul class="legend">{entries}</ul>'
 
 
-def _row(verdict: Verdict) -> str:
+def row(verdict: Verdict) -> str:
     named = "".join(f"<br><code>{escape(line)}</code>" for line in [*verdict.offenders, *verdict.notes[:5]])
     said = '<span class="good">holds</span>' if verdict.holds else '<span class="bad">broken</span>'
     figures = f'<td class="n">{verdict.checked:,}<td class="n">{verdict.broken:,}'
