@@ -82,7 +82,7 @@ need-S:
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-walk test-mutants ci lint types format
+.PHONY: test test-walk test-mutants test-docs docs ci lint types format
 # Tests of this kind mostly wait, so there are more workers than cores. A file stays with one worker: its servers are its.
 PARALLEL = -n 4 --dist loadfile
 test: .venv/dev-installed ## all tests but the slow campaigns, on real PostgreSQL and Kafka
@@ -91,6 +91,10 @@ test-walk: .venv/dev-installed ## a long random walk of crashes through outbox, 
 	@WALKS=$(or $(WALKS),100) WALK_STEPS=$(or $(WALK_STEPS),40) .venv/bin/python -m pytest -n 0 -s tests/failure/test_random_walk.py
 test-mutants: .venv/dev-installed ## take out each protection in a copy, and see which test goes red: M=name for one
 	@.venv/bin/python -m tests.support.servers .venv/bin/python -m tests.mutants $(M)
+test-docs: .venv/dev-installed .venv/run-installed ## run what README and tutorial print, and compare: C=05 for a chapter, WRITE=1 to correct
+	@.venv/bin/python -W ignore -m tests.docs $(C) $(if $(WRITE),--write)
+docs: .venv/docs-installed ## the docs as a site, in .run/site; the reference is written anew first
+	@.venv/bin/python -W ignore -m infra.docs >/dev/null && .venv/bin/zensical build --strict --clean
 ci: lint types test ## what CI runs: lint, types, tests
 lint: .venv/dev-installed ## style, and the rules of who may import whom
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache
@@ -128,7 +132,7 @@ bench-page: .venv/dev-installed ## write docs/reference/benchmarks.md from the f
 	  echo "The packages could not be installed. Check the network, then run the same command again."; exit 1; }
 	@touch $@
 
-GROUPS = orders billing analytics housekeeping control_room run uv load
+GROUPS = orders billing analytics housekeeping control_room run uv load docs
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(UPGRADE)
 .PHONY: lock
 lock: .venv/bin/uv ## write requirements/*.txt anew from pyproject.toml (UPGRADE=--upgrade for newer versions)

@@ -45,7 +45,7 @@ def temporary_stack(*only: str) -> Iterator[Stack]:
     folder.chmod(0o711)  # root's PostgreSQL runs as nobody and must get in
     run = (folder / "run").resolve()
     run.mkdir()
-    stack = _on_free_ports(run, frozenset(only))
+    stack = on_free_ports(run, frozenset(only))
     guard = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "tests.support.guard", str(run)],
         stdin=subprocess.PIPE,
@@ -59,7 +59,7 @@ def temporary_stack(*only: str) -> Iterator[Stack]:
         guard.communicate()  # closes the pipe and waits until the guard has cleaned up
 
 
-def _on_free_ports(run: Path, only: frozenset[str]) -> Stack:
+def on_free_ports(run: Path, only: frozenset[str]) -> Stack:
     for offset in range(2000, 13000, 500):
         stack = Stack(run, SECRETS, offset=offset, only=only, say=lambda _line: None)
         if not preflight.taken_ports(stack.plan):
