@@ -39,7 +39,7 @@ fi
 if [ -f .run/profiles ]; then COMPOSE_PROFILES=$(cat .run/profiles); export COMPOSE_PROFILES; fi
 
 if [ "$mode" = native ]; then
-  [ "$command" = up ] && "${MAKE:-make}" --no-print-directory .venv/run-installed
+  [ "$command" = up ] && "${MAKE:-make}" --no-print-directory --silent .venv/run-installed
   [ -x .venv/bin/python ] || { echo "nothing is installed yet: make up"; exit 0; }
   [ "$command" = up ] && mkdir -p .run && echo native >.run/mode
   exec .venv/bin/python -W ignore -m infra.native "$command" "$@"
@@ -56,7 +56,8 @@ case $command in
   down) docker compose down; rm -f .run/profiles ;;
   clean) docker compose down --volumes --remove-orphans; rm -f .run/mode .run/profiles .run/*ledger.jsonl ;;
   ps) docker compose ps ;;
-  psql) docker compose exec postgres psql -U postgres "${1:-orders}" ;;
+  psql) [ -t 0 ] && tty="" || tty=-T # a script may come through a pipe
+    docker compose exec $tty postgres psql -U postgres "${1:-orders}" ;;
   exec) exec docker compose exec -T "$@" ;;
   start) docker compose up --detach --no-deps --wait "$@" ;; # compose start would run the steps again
   *) docker compose "$command" "$@" ;;

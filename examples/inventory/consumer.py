@@ -1,4 +1,4 @@
-"""inventory-consumer: reserves the products of every confirmed order. With --prepare: makes its tables first, and ends."""
+"""inventory-consumer: reserves the products of every confirmed order. --prepare makes its tables, and ends."""
 
 import sys
 from pathlib import Path

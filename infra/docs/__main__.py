@@ -25,7 +25,8 @@ def pages() -> dict[Path, str]:
 
 def _page(name: str, title: str) -> str:
     module = import_module(f"infra.docs.{name}")
-    return f"# {title}\n\n{module.__doc__.strip()}\n\n{module.body().strip()}\n"
+    told = (module.__doc__ or "").strip()
+    return f"# {title}\n\n{told}\n\n{module.body().strip()}\n"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""What crosses a service boundary. An event is a CloudEvents 1.0 object in structured JSON, the value of a Kafka record whose key is the
-subject. Consumers drop unknown fields and refuse everything else that breaks the contract; producers add nothing.
+"""What crosses a service boundary. An event is a CloudEvents 1.0 object in structured JSON, the value of a Kafka
+record whose key is the subject. Consumers drop unknown fields and refuse everything else that breaks the contract;
+producers add nothing.
 """
 
 from typing import Any
@@ -32,13 +33,13 @@ def _contract(event_type: str) -> str:
     model = CONTRACTS[event_type]
     schema = model.model_json_schema()
     told = (__import__(model.__module__, fromlist=["_"]).__doc__ or "").partition(": ")[2]
-    parts = [f"## {event_type}", told, f"Schema: `shared/contracts/{event_type}.schema.json`.", _fields(schema, schema)]
+    parts = [f"## {event_type}", told, f"Schema: `shared/contracts/{event_type}.schema.json`.", _fields(schema)]
     for name, definition in schema.get("$defs", {}).items():
-        parts.append(f"**{name}**\n\n{_fields(definition, schema)}")
+        parts.append(f"**{name}**\n\n{_fields(definition)}")
     return "\n\n".join(parts)
 
 
-def _fields(definition: dict[str, Any], schema: dict[str, Any]) -> str:
+def _fields(definition: dict[str, Any]) -> str:
     required = definition.get("required", [])
     rows = [
         [code(name), _type(field), "" if name in required else "optional"]

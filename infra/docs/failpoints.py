@@ -1,5 +1,6 @@
-"""The crash windows: named places where a process can be made to die (`kill`), to sleep beyond every time-out (`pause:<seconds>`) or to fail
-(`error`). `make crash AT=… ACTION=…` opens one and audits; `make crash-all` opens every one. `*` is a consumer's name.
+"""The crash windows: named places where a process can be made to die (`kill`), to sleep beyond every time-out
+(`pause:<seconds>`) or to fail (`error`). `make crash AT=… ACTION=…` opens one and audits; `make crash-all` opens
+every one. `*` is a consumer's name.
 """
 
 from infra.docs.markdown import code, table

@@ -1,5 +1,5 @@
-"""What each API answers, from its own description. A running service serves that at `/openapi.json`, and `/reference` renders it. Errors are
-RFC 9457 problem documents.
+"""What each API answers, from its own description. A running service serves that at `/openapi.json`, and `/reference`
+renders it. Errors are RFC 9457 problem documents.
 """
 
 import os

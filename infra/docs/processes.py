@@ -1,5 +1,5 @@
-"""What runs, from `docker-compose.yml` and the first lines of each process's file. Ports are those on 127.0.0.1; natively all
-of them move by `PORT_OFFSET`.
+"""What runs, from `docker-compose.yml` and the first lines of each process's file. Ports are those on 127.0.0.1;
+natively all of them move by `PORT_OFFSET`.
 """
 
 import ast
@@ -21,7 +21,9 @@ def services() -> dict[str, dict[str, Any]]:
 def entry_file(service: dict[str, Any]) -> Path | None:
     """The file of ours that a service runs; None for what an image brings."""
     words = " ".join(map(str, service.get("command", [])))
-    module = re.search(r"\b((?:services|shared|infra)\.[a-z_.]+)", words.replace("shared/runtime/gunicorn_config.py", ""))
+    module = re.search(
+        r"\b((?:services|shared|infra)\.[a-z_.]+)", words.replace("shared/runtime/gunicorn_config.py", "")
+    )
     return Path(module[1].replace(".", "/") + ".py") if module else None
 
 

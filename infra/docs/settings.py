@@ -1,6 +1,6 @@
-"""Every process reads its environment once, at the start, into one frozen object; what is wrong is reported together, and nothing
-has been started. Units are in the names. Most people set only what the first table lists: variables of the compose file, in
-`.env` or before `make up`.
+"""Every process reads its environment once, at the start, into one frozen object; what is wrong is reported together,
+and nothing has been started. Units are in the names. Most people set only what the first table lists: variables of
+the compose file, in `.env` or before `make up`.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""The tables of the three databases, as their migrations make them. The outbox and the inbox are partitioned by UTC day over the
-event's id; `shared/messaging/retention.py` makes and drops the partitions.
+"""The tables of the three databases, as their migrations make them. The outbox and the inbox are partitioned by UTC
+day over the event's id; `shared/messaging/retention.py` makes and drops the partitions.
 """
 
 import ast
@@ -48,4 +48,3 @@ def _sql(text: str) -> str:
         prose = " ".join(line.removeprefix("--").strip() for line in comment.splitlines())
         parts.append(f"{prose}\n\n```sql\n{statement}\n```".strip())
     return "\n\n".join(parts)
-

@@ -1,8 +1,8 @@
 """Commands and outputs of a page.
 
-A fence of `sh` is run. A fence of `text` after the words "You should see" is what the command before it must print: `…` in a
-line stands for anything, a line with nothing but `…` for any number of lines, and the width of columns does not matter. A
-command under `<!-- not run: why -->` is left out.
+A fence of `sh` is run. A fence of `text` after the words "You should see" is what the command before it must print:
+`…` in a line stands for anything, a line with nothing but `…` for any number of lines, and the width of columns
+does not matter. A command under `<!-- not run: why -->` is left out.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""A copy of the repository as a new user has it, on ports that are free, and a shell in it. Nothing of it stays behind."""
+"""A copy of the repository as a new user has it, on ports that are free, and a shell in it. Nothing of it stays
+behind.
+"""
 
 import os
 import re
@@ -12,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from infra.native.stack import PROJECT
 from tests.support.stacks import on_free_ports
@@ -24,13 +27,21 @@ class Stuck(Exception):
     """A command did not end in time."""
 
 
+class Sandbox(NamedTuple):
+    folder: Path
+    port_offset: int
+
+
 @contextmanager
-def copy_of_the_repository() -> Iterator[Path]:
+def copy_of_the_repository() -> Iterator[Sandbox]:
     """Committed or not, but without what git ignores: installed packages and downloads are shared, data are not."""
     folder = Path(tempfile.mkdtemp(prefix="effectively-once-docs-")).resolve()
     folder.chmod(0o711)  # root's PostgreSQL runs as nobody and must get in
     known = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=PROJECT, capture_output=True, check=True
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT,
+        capture_output=True,
+        check=True,
     )
     for name in known.stdout.decode().split("\0"):
         if name and (PROJECT / name).is_file():
@@ -45,7 +56,7 @@ def copy_of_the_repository() -> Iterator[Path]:
         stdin=subprocess.PIPE, cwd=PROJECT, start_new_session=True,
     )  # fmt: skip
     try:
-        yield folder
+        yield Sandbox(folder, on_free_ports(folder / ".run", frozenset()).offset)
     finally:
         guard.communicate()  # closes the pipe and waits until the guard has cleaned up
 
@@ -53,14 +64,13 @@ def copy_of_the_repository() -> Iterator[Path]:
 class Shell:
     """One bash for a whole page, so that its variables stay. Ports in commands and outputs are those of the page."""
 
-    def __init__(self, folder: Path) -> None:
-        wanted = os.environ.get("PORT_OFFSET")
-        self._offset = int(wanted) if wanted else on_free_ports(folder / ".run", frozenset()).offset
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._offset = sandbox.port_offset
         hidden = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "C", "WRITE")  # ours, not the reader's
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
-        environment |= {"PORT_OFFSET": str(self._offset), "MODE": "native", "TERM": "dumb", "COLUMNS": "100", "PAGER": ""}
+        environment |= {"PORT_OFFSET": str(self._offset), "MODE": "native", "TERM": "dumb", "COLUMNS": "100"}
         self._bash = subprocess.Popen(
-            ["bash", "--norc"], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            ["bash", "--norc"], cwd=sandbox.folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 
