@@ -20,11 +20,19 @@ from tests.support.streams import eventually
 OLD = datetime.now(UTC) - timedelta(days=20)
 
 
+# What the services' migrations make and housekeeping purges.
+PURGED = b"""
+CREATE TABLE idempotency_keys (created_at timestamptz NOT NULL);
+CREATE TABLE minute_sales (minute timestamptz NOT NULL);
+"""
+
+
 @pytest.fixture
 def url(database_url: str) -> Iterator[str]:
     """One database stands for all three. An event of 20 days ago was applied."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        schema.install(connection, "outbox", "inbox")
+        schema.install(connection, "outbox", "inbox", "tasks")
+        connection.execute(PURGED)
         retention.create_partitions(connection, "inbox", back_days=20)
     shop.make_impatient(database_url)
     assert claim(database_url) == "fresh"

@@ -114,7 +114,7 @@ def test_while_kafka_is_away_the_age_of_the_oldest_event_grows(own_servers: Stac
     chain.relay.terminate()
     chain.confirm(1)
     with producing.relay(chain.url, chain.kafka) as relay:
-        relay.step()
+        producing.stepped(relay)
         own_servers.stop("kafka")
         try:
             chain.confirm(1)
@@ -125,7 +125,7 @@ def test_while_kafka_is_away_the_age_of_the_oldest_event_grows(own_servers: Stac
                 ages.append(metrics.OUTBOX_AGE._value.get())
         finally:
             own_servers.start("kafka")
-        eventually(lambda: relay.step() >= 0 and producing.unpublished(chain.url) == 0, "published")
+        eventually(lambda: producing.stepped(relay) >= 0 and producing.unpublished(chain.url) == 0, "published")
     assert ages[0] < ages[1] < ages[2]
     assert relay.lateness(ages[2])() is None
 

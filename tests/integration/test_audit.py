@@ -84,7 +84,7 @@ def after(shop: Shop) -> Break:
 
 
 def broken(verdicts: Verdicts) -> set[str]:
-    return {name for name, verdict in vars(verdicts).items() if not verdict.holds}
+    return {name for name, verdict in verdicts.named.items() if not verdict.holds}
 
 
 def offenders(verdicts: Verdicts) -> str:

@@ -1,5 +1,6 @@
 """An outbox, a topic and relays for tests: what a producing service has, in small."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from uuid import uuid4
@@ -13,6 +14,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session, sessionmaker
 
 from shared.messaging import event, outbox, retention, schema
+from shared.messaging.errors import Transient
 from shared.messaging.event import Event
 from shared.messaging.kafka import KafkaSettings
 from shared.messaging.relay import Relay, RelaySettings
@@ -95,6 +97,17 @@ def unpublished(url: str) -> int:
         row = connection.execute("SELECT count(*) FROM outbox WHERE published_at IS NULL").fetchone()
     assert row is not None
     return int(row[0])
+
+
+def stepped(relay: Relay) -> int:
+    """A step as the loop makes it: what is away for a moment is asked again, within reason."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return relay.step()
+        except Transient:
+            if time.monotonic() > deadline:
+                raise
 
 
 @contextmanager
