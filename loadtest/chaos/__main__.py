@@ -75,7 +75,6 @@ def _break_things(campaign: Campaign) -> None:
 
 
 def _judge(campaign: Campaign, settle_s: float) -> int:
-    ended_s = campaign.now_s
     with settling(console) as say:
 
         def look(sentence: str) -> None:
@@ -83,7 +82,7 @@ def _judge(campaign: Campaign, settle_s: float) -> int:
             campaign.watch_once()
 
         settled = campaign.shop.settle(settle_s, look)
-    took_s, verdicts = campaign.now_s - ended_s, campaign.shop.audit()
+    took_s, verdicts = campaign.now_s - campaign.ended_s, campaign.shop.audit()
     table.show(console, verdicts, settled=settled)
     load = campaign.load
     console.print(

@@ -48,6 +48,8 @@ class Campaign:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     fallen: list[Fallen] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
+    ended_s: float = 0.0
+    """When no more orders were begun: as planned, or earlier because of Ctrl-C."""
     load: Load = field(init=False)
     _began: float = field(default_factory=time.monotonic)
 
@@ -75,6 +77,7 @@ class Campaign:
             look()
             self.over.wait(0.25)
         self.over.set()
+        self.ended_s = self.now_s
         for thread in (*threads, watcher):
             thread.join()
         self.load.join()

@@ -49,8 +49,8 @@ class View:
         now, campaign = self._since_start(), self._campaign
         table = Table(box=None, pad_edge=False, title_justify="left")
         table.title = f"seed {campaign.seed} · {campaign.now_s:.0f} of {campaign.duration_s:.0f} s · Ctrl-C undoes all"
-        for title in ("orders", "asked again", "invoices", "mailed", "counted", "in flight", "faults", "of kinds"):
-            table.add_column(title, justify="right", min_width=9)
+        for title in ("orders", "retried", "invoices", "mailed", "counted", "in flight", "faults", "kinds"):
+            table.add_column(title, justify="right", min_width=7, no_wrap=True)
         told = (len(campaign.load.bought), campaign.load.retries, now.invoiced, now.mailed, now.counted, now.in_flight)
         table.add_row(*(f"{figure:,}" for figure in (*told, campaign.kinds.total(), len(campaign.kinds))))
         return table

@@ -84,7 +84,7 @@ def _figures(campaign: Campaign) -> str:
 
 def _plots(campaign: Campaign) -> str:
     end_s = max((s.at_s for s in campaign.samples), default=1.0)
-    axis, load_ends_s = Axis(max(end_s, 1.0)), campaign.duration_s
+    axis, load_ends_s = Axis(max(end_s, 1.0)), campaign.ended_s
     marks = [
         Mark(f.fault.kind, f.began_s, f.ended_s or f.began_s, f"{f.fault}: {f.said}")
         for f in campaign.fallen
