@@ -90,6 +90,7 @@ def test_the_report_names_what_is_broken_and_every_fault_and_needs_no_other_file
     assert "order-1 2 invoices" in page
     assert "1 of 19 promises are broken" in page
     assert "kill &lt;b&gt;" in page
+    assert "<b>" not in page
     assert "make chaos SEED=7 MINUTES=1 RATE=1" in page
     assert "://" not in page
     assert "<script" not in page
