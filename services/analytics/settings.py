@@ -8,6 +8,7 @@ from shared.runtime.settings import ProcessSettings
 
 class ApiSettings(ProcessSettings):
     database_url: str = Field(repr=False)
+    operator_token: str = Field("", repr=False, description="opens the dead letters; empty: nobody may")
 
 
 class ConsumerSettings(ConsumerProcessSettings):

@@ -3,14 +3,17 @@
 does    answers requests
 reads   the database of Billing
 writes  only what an operator does to dead letters
-next    invoices_api.py, dead_letters_api.py
+next    invoices_api.py, shared/letters/api.py
 """
 
 from apiflask import APIFlask
 from sqlalchemy import Engine
 
-from services.billing import dead_letters_api, invoices_api
+from services.billing import invoices_api
+from services.billing.handlers import HANDLERS
 from services.billing.settings import ApiSettings
+from shared.contracts import CONTRACTS
+from shared.letters import api as letters_api
 from shared.messaging.errors import Transient
 from shared.runtime import database, problems, web
 from shared.runtime.settings import load
@@ -26,5 +29,5 @@ def app_on(engine: Engine, operator_token: str) -> APIFlask:
     app.config["SECURITY_SCHEMES"] = {"operator": {"type": "http", "scheme": "bearer"}}
     app.register_error_handler(Transient, lambda error: problems.of_database(error).response())
     app.register_blueprint(invoices_api.create(engine, operator_token))
-    app.register_blueprint(dead_letters_api.create(engine, operator_token))
+    app.register_blueprint(letters_api.create(engine, operator_token, HANDLERS, CONTRACTS))
     return app

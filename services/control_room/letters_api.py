@@ -1,15 +1,15 @@
-"""Dead letters of both consumers. Billing's are decided on here, through Billing's own API; Analytics' are shown.
+"""Dead letters of both consumers, decided on through the consumers' own APIs.
 
-does    passes an operator's decisions on to billing-api
+does    passes an operator's decisions on to billing-api and analytics-api
 reads   dead_letters as auditor; the outbox, for what an event was before it was damaged
 writes  nothing itself
-next    services/billing/dead_letters_api.py, over HTTP
+next    shared/letters/api.py, over HTTP
 """
 
 import json
 import urllib.error
 import urllib.request
-from typing import Any, Literal
+from typing import Any
 
 import psycopg
 from apiflask import APIBlueprint
@@ -35,7 +35,7 @@ SELECT id, consumer, event_id::text, reason, error, partition, "offset", value, 
 """
 ORIGINAL = "SELECT value FROM outbox WHERE event_id = %s"
 
-Consumer = Literal["billing", "analytics"]
+LETTER = f"/<any(billing, analytics):consumer>/<int(max={2**63 - 1}):letter_id>"
 
 
 class Decision(BaseModel):
@@ -57,10 +57,10 @@ def create(settings: ControlRoomSettings, access: Access, journal: Journal) -> A
         letters = [letter for name in ("billing", "analytics") for letter in _rows(settings, name, LISTED)]
         return {"letters": sorted(letters, key=lambda letter: str(letter["parked_at"]), reverse=True)}
 
-    @api.get("/<consumer>/<int:letter_id>")
+    @api.get(LETTER)
     @api.doc(summary="One letter with its payload", **answers)
     def show(consumer: str, letter_id: int) -> dict[str, Any]:
-        rows = _rows(settings, consumer, ONE, letter_id) if consumer in ("billing", "analytics") else []
+        rows = _rows(settings, consumer, ONE, letter_id)
         if not rows:
             raise Problem(404, "not-found", "There is no such letter.")
         letter = rows[0]
@@ -69,17 +69,17 @@ def create(settings: ControlRoomSettings, access: Access, journal: Journal) -> A
         texts = {name: _text(letter[name]) for name in ("value", "repaired_value")}
         return {**letter, **texts, "original": _text(original[0]["value"]) if original else None}
 
-    @api.post("/billing/<int:letter_id>/<any(redrive, repair, discard):action>")
+    @api.post(f"{LETTER}/<any(redrive, repair, discard):action>")
     @api.input(Decision, arg_name="decision")
     @api.doc(summary="Decide: redrive, repair or discard", **answers)
-    def decide(letter_id: int, action: str, decision: Decision) -> dict[str, Any]:
+    def decide(consumer: str, letter_id: int, action: str, decision: Decision) -> dict[str, Any]:
         wanted: dict[str, dict[str, Any]] = {
             "redrive": {"accept_late": decision.accept_late},
             "repair": {"value": decision.value or ""},
             "discard": {"why": decision.why or ""},
         }
-        answer = _tell_billing(settings, f"/v1/dead-letters/{letter_id}/{action}", wanted[action])
-        journal.note("mended", f"letter {letter_id} of Billing: {answer['result']}")
+        answer = _tell(settings, consumer, f"/v1/dead-letters/{letter_id}/{action}", wanted[action])
+        journal.note("mended", f"letter {letter_id} of {consumer.capitalize()}: {answer['result']}")
         return answer
 
     return api
@@ -95,9 +95,10 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else bytes(value[:SHOWN_BYTES]).decode(errors="replace")
 
 
-def _tell_billing(settings: ControlRoomSettings, path: str, body: dict[str, Any]) -> dict[str, Any]:
+def _tell(settings: ControlRoomSettings, consumer: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    url = settings.billing_url if consumer == "billing" else settings.analytics_url
     headers = {"Authorization": f"Bearer {settings.operator_token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(settings.billing_url + path, json.dumps(body).encode(), headers, method="POST")  # noqa: S310
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), headers, method="POST")  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  the address is our own setting
             return dict(json.load(answer))
@@ -105,6 +106,6 @@ def _tell_billing(settings: ControlRoomSettings, path: str, body: dict[str, Any]
         with error:
             said = json.load(error)
         details = "; ".join(each["problem"] for each in said.get("errors", [])) or said["detail"]
-        raise Problem(error.code if error.code in (404, 409, 422, 503) else 502, "billing-refused", details) from error
+        raise Problem(error.code if error.code in (404, 409, 422, 503) else 502, "refused", details) from error
     except OSError as error:
-        raise Problem(503, "billing-away", f"billing-api does not answer: {error}") from error
+        raise Problem(503, "consumer-away", f"{consumer}-api does not answer: {error}") from error

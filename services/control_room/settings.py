@@ -33,9 +33,10 @@ class PlacesSettings(BaseSettings):
 class ControlRoomSettings(ProcessSettings, PlacesSettings):
     ops: str = Field(description="every process and its operations port: name=host:port name=host:port …")
     control_room_token: str = Field("", repr=False, description="opens the faults; empty: the page is read-only")
-    operator_token: str = Field("", repr=False, description="opens Billing's dead letters")
+    operator_token: str = Field("", repr=False, description="opens the consumers' dead letters")
     orders_url: str
     billing_url: str
+    analytics_url: str
     storefront_public_url: str = Field(description="what the viewer's browser opens, unlike the addresses above")
     billing_public_url: str
     sales_public_url: str

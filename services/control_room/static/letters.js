@@ -1,4 +1,4 @@
-// Dead letters: what, why, the bytes; and for Billing's the three decisions.
+// Dead letters: what, why, the bytes, and the three decisions.
 import { get, granted, make, number, post } from "./api.js";
 
 const note = document.getElementById("letters-note");
@@ -40,14 +40,14 @@ async function fill(body, letter, details) {
   const whole = await get(`/v1/letters/${letter.consumer}/${letter.id}`);
   const place = `partition ${whole.partition}, offset ${whole.offset}, ${number(whole.bytes ?? 0)} bytes${whole.event_id ? `, event ${whole.event_id}` : ""}`;
   body.replaceChildren(make("p", { className: "quiet", textContent: place }), make("pre", { textContent: pretty(whole.value) }));
-  body.append(...(letter.consumer === "billing" ? decisions(whole, details) : [make("p", { className: "quiet", textContent: "Analytics’ letters are decided on at the command line: python -m shared.messaging.dead_letters" })]));
+  body.append(...decisions(whole, details));
 }
 
 function decisions(letter, details) {
   const said = make("p", { className: "said", role: "status" });
   const decide = async (action, body) => {
     try {
-      const { result } = await post(`/v1/letters/billing/${letter.id}/${action}`, body);
+      const { result } = await post(`/v1/letters/${letter.consumer}/${letter.id}/${action}`, body);
       said.textContent = action === "repair" ? "Repaired. Now redrive it." : `Done: ${result}.`;
       delete said.dataset.bad;
       if (action !== "repair") { details.dataset.decided = result; seen = ""; }

@@ -1,4 +1,4 @@
-"""Dead letters over HTTP, for the operator: look, apply after all, correct, give up.
+"""Dead letters over HTTP, for the operator of a consumer: look, apply after all, correct, give up.
 
 does    turns requests into calls of shared/messaging/dead_letters.py
 reads   dead_letters
@@ -14,12 +14,21 @@ from apiflask import APIBlueprint
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from services.billing.handlers import HANDLERS
-from services.billing.schemas import Discard, Done, LetterDetail, LetterOut, LetterPage, Oldest, Redrive, Repair
-from shared.contracts import CONTRACTS
+from shared.letters.shapes import (
+    Discard,
+    Done,
+    LetterDetail,
+    LetterOut,
+    LetterPage,
+    Oldest,
+    Redrive,
+    Repair,
+)
 from shared.messaging import dead_letters
 from shared.messaging.dead_letters import DeadLetter
 from shared.messaging.errors import Misuse, Permanent
+from shared.messaging.event import Contracts
+from shared.messaging.handlers import Handlers
 from shared.runtime import web
 from shared.runtime.problems import Problem, documented
 
@@ -27,7 +36,7 @@ LETTER = f"/<int(max={2**63 - 1}):letter_id>"
 ACTION: dict[str, Any] = {"security": "operator", "responses": documented(400, 401, 404, 409, 413, 422, 503)}
 
 
-def create(engine: Engine, operator_token: str) -> APIBlueprint:
+def create(engine: Engine, operator_token: str, handlers: Handlers, contracts: Contracts) -> APIBlueprint:
     api = APIBlueprint("dead_letters", __name__, url_prefix="/v1/dead-letters", tag="Dead letters")
     api.before_request(web.operator_only(operator_token))
 
@@ -58,7 +67,7 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
     @api.doc(summary="Apply it after all, in one transaction", **ACTION)
     def redrive(letter_id: int, how: Redrive) -> Done:
         with _told(engine, letter_id):
-            result = dead_letters.redrive(engine, letter_id, HANDLERS, CONTRACTS, accept_late=how.accept_late)
+            result = dead_letters.redrive(engine, letter_id, handlers, contracts, accept_late=how.accept_late)
         return Done(id=letter_id, result=result)
 
     @api.post(f"{LETTER}/repair")
@@ -67,7 +76,7 @@ def create(engine: Engine, operator_token: str) -> APIBlueprint:
     @api.doc(summary="Store corrected bytes beside the original, for the next redrive", **ACTION)
     def repair(letter_id: int, how: Repair) -> Done:
         with _told(engine, letter_id):
-            dead_letters.repair(engine, letter_id, how.value.encode(), CONTRACTS)
+            dead_letters.repair(engine, letter_id, how.value.encode(), contracts)
         return Done(id=letter_id, result="repaired")
 
     @api.post(f"{LETTER}/discard")

@@ -1,0 +1,1 @@
+"""Dead letters over HTTP: for every service that consumes, beside shared/messaging/dead_letters.py, which decides."""
