@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from infra.native.stack import PROJECT
-from tests.browser.conftest import VIEWS, screenshot
+from tests.browser.conftest import VIEWS
+from tests.browser.conftest import screenshot as photograph
 from tests.browser.test_sales_page import luminance
 from tests.support.control_room import Room, running_room
 from tests.support.wait import until
@@ -31,6 +32,12 @@ def watched(page: Page, room: Room) -> Page:
     expect(page.locator("#live")).to_have_text("Live", timeout=SEEN_MS)
     assert room.token not in page.url
     return page
+
+
+def screenshot(page: Page, name: str) -> None:
+    """From the top: further down the ledger goes along with the reader."""
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
+    photograph(page, name)
 
 
 def count(page: Page, name: str) -> int:
@@ -189,6 +196,21 @@ def test_a_failpoint_fires_and_the_ledger_is_equal_again(watched: Page) -> None:
     watched.locator('[data-run="failpoint"]').click()
     expect(outcome(watched, "failpoint")).to_contain_text("As promised", timeout=SEEN_MS)
     expect(outcome(watched, "failpoint")).to_contain_text("fired")
+
+
+def test_the_naive_shop_drifts_under_the_faults_that_leave_the_real_one_equal(watched: Page) -> None:
+    naive = watched.locator("#naive")
+    expect(naive).to_be_visible(timeout=SEEN_MS)
+    settled(watched)
+    invoices = count(watched, "invoices")
+    watched.get_by_role("button", name="Place 10", exact=True).click()
+    expect(naive.locator('[data-naive="invoices"] dd')).not_to_have_text("0", timeout=SEEN_MS)
+    watched.locator('[data-run="duplicate"]').click()
+    expect(naive).to_have_attribute("data-verdict", "differs", timeout=SEEN_MS)
+    expect(watched.locator("#naive-verdict")).to_contain_text("too many")
+    settled(watched)
+    assert count(watched, "invoices") == invoices + 10
+    screenshot(watched, "control-room-two-ledgers")
 
 
 def test_the_page_without_a_token_shows_everything_and_offers_no_fault(page: Page, room: Room) -> None:

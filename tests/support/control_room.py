@@ -1,4 +1,4 @@
-"""A control room with a whole shop behind it, and a program that talks to it.
+"""A control room with a whole shop behind it, the naive one too, and a program that talks to it.
 
 TEST_CONTROL_ROOM="<the link that make up printed>" points to a shop that runs already, for a fast edit-test round.
 """
@@ -82,7 +82,7 @@ def running_room() -> Iterator[Room]:
         url, _, token = link.partition("/?token=")
         yield Room(url, token)
         return
-    with temporary_stack() as stack:
+    with temporary_stack(profile="naive") as stack:
         stack.up()
         port = stack.plan.programs["control-room"].published[0]
         yield Room(f"http://127.0.0.1:{port}", SECRETS["CONTROL_ROOM_TOKEN"])

@@ -39,13 +39,13 @@ def kafka_bootstrap(stack: Stack) -> str:
 
 
 @contextmanager
-def temporary_stack(*only: str) -> Iterator[Stack]:
+def temporary_stack(*only: str, profile: str = "") -> Iterator[Stack]:
     """Not started yet. Whatever happens to this test run, nothing of it stays behind."""
     folder = Path(tempfile.mkdtemp(prefix="effectively once "))  # with a space: paths of real people have some
     folder.chmod(0o711)  # root's PostgreSQL runs as nobody and must get in
     run = (folder / "run").resolve()
     run.mkdir()
-    stack = on_free_ports(run, frozenset(only))
+    stack = on_free_ports(run, frozenset(only), profile)
     guard = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "tests.support.guard", str(run)],
         stdin=subprocess.PIPE,
@@ -59,9 +59,9 @@ def temporary_stack(*only: str) -> Iterator[Stack]:
         guard.communicate()  # closes the pipe and waits until the guard has cleaned up
 
 
-def on_free_ports(run: Path, only: frozenset[str]) -> Stack:
+def on_free_ports(run: Path, only: frozenset[str], profile: str = "") -> Stack:
     for offset in range(2000, 13000, 500):
-        stack = Stack(run, SECRETS, offset=offset, only=only, say=lambda _line: None)
+        stack = Stack(run, SECRETS | {"COMPOSE_PROFILES": profile}, offset=offset, only=only, say=lambda _line: None)
         if not preflight.taken_ports(stack.plan):
             return stack
     raise RuntimeError("no 500 free ports between 3000 and 32000")

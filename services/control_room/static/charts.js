@@ -10,7 +10,7 @@ const LINES = [
   { stroke: () => colour("--quiet"), width: 2, dash: [2, 4] },
 ];
 const CHARTS = {
-  "chart-rate": ["orders", "delivered", "mails"],
+  "chart-rate": ["orders", "read_by_billing", "mails"],
   "chart-lag": ["lag_billing", "lag_analytics"],
   "chart-latency": ["mail_p50", "mail_p99"],
 };
