@@ -18,7 +18,7 @@ SETTINGS = {
     **{f"{name}_DATABASE_URL": NOWHERE for name in ("ORDERS", "BILLING", "ANALYTICS")},
     "KAFKA_BOOTSTRAP": "127.0.0.1:1",
     "OPS": "docs=127.0.0.1:1",
-    **{f"{name}_URL": "http://127.0.0.1:1" for name in ("MAIL", "ORDERS", "BILLING")},
+    **{f"{name}_URL": "http://127.0.0.1:1" for name in ("MAIL", "ORDERS", "BILLING", "ANALYTICS")},
     **{f"{name}_PUBLIC_URL": "http://127.0.0.1:1" for name in ("STOREFRONT", "BILLING", "SALES", "MAIL")},
 }
 """Enough for an app to describe itself; it connects to nothing until it is asked something."""

@@ -6,6 +6,9 @@ writes  nothing by itself; what a person with the token asks for goes through fa
 next    watching_api.py and sampler.py (looking), faults_api.py (breaking)
 """
 
+import threading
+from collections.abc import Callable
+
 from apiflask import APIFlask
 
 from services.control_room import faults_api, letters_api, lives_api, watching_api
@@ -37,6 +40,16 @@ def create_app() -> APIFlask:
     app.register_blueprint(faults_api.create(settings, ports, processes, journal, buyer, naive, access))
     app.register_blueprint(lives_api.create(settings, access))
     app.register_blueprint(letters_api.create(settings, access, journal))
-    sampler.start()
-    naive.start()
+    _on_first_request(app, sampler.start, naive.start)
     return app
+
+
+def _on_first_request(app: APIFlask, *begin: Callable[[], None]) -> None:
+    """Soon: somebody asks after the server's health. An app that only describes itself never looks at anything."""
+    once, waiting = threading.Lock(), list(begin)
+
+    @app.before_request
+    def start() -> None:
+        with once:
+            while waiting:
+                waiting.pop()()

@@ -15,11 +15,13 @@ class KafkaAway(Exception):
 
 class Broker:
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self._admin: AdminClient = kafka.admin(KafkaSettings(bootstrap, "control-room-sampler"))
-        self._topic = topic
+        self._bootstrap, self._topic = bootstrap, topic
+        self._admin: AdminClient | None = None
         self._partitions: list[int] = []
 
     def ends(self) -> dict[int, int]:
+        if self._admin is None:
+            self._admin = kafka.admin(KafkaSettings(self._bootstrap, "control-room-sampler"))
         try:
             if not self._partitions:
                 known = self._admin.list_topics(self._topic, timeout=PATIENCE_S).topics[self._topic]
