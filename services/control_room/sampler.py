@@ -13,12 +13,14 @@ from typing import Any
 
 import psycopg
 
+from services.control_room import figures
 from services.control_room.audit import mailbox
 from services.control_room.broker import Broker, KafkaAway
+from services.control_room.figures import Answered
 from services.control_room.following import Followed
 from services.control_room.hub import Hub
 from services.control_room.journal import Journal
-from services.control_room.ledger import InFlight, Ledger, verdict
+from services.control_room.ledger import Ledger, verdict
 from services.control_room.naive import NaiveShop
 from services.control_room.newest import Newest
 from services.control_room.processes import Processes
@@ -105,32 +107,10 @@ class Sampler:
             return
         self._known = self._figures(answers) | {"latency": latency, "newest": newest}
 
-    def _figures(self, answers: dict[str, dict[str, Any]]) -> Sample:
-        merged: dict[str, Any] = {}
-        for name, answer in answers.items():
-            merged |= answer if not name.startswith(("billing", "analytics")) else {}
-        billing, analytics = answers["billing_inbox"], answers["analytics_inbox"]
-        ledger = Ledger(
-            merged["orders"], billing["delivered"], billing["duplicates"], analytics["delivered"],
-            analytics["duplicates"], merged["invoices"], merged["pdfs"],
-            max(0, merged["invoices"] - merged["unsent"] - merged["undeliverable"]), merged["undeliverable"],
-            merged["counted"],
-        )  # fmt: skip
-        partitions = [
-            {
-                "partition": number,
-                "end": end,
-                "billing": answers["billing_offsets"]["offsets"].get(str(number), 0),
-                "analytics": answers["analytics_offsets"]["offsets"].get(str(number), 0),
-            }
-            for number, end in self._ends.items()
-        ]
-        lag = {name: sum(max(0, p["end"] - p[name]) for p in partitions) for name in ("billing", "analytics")}
-        flight = InFlight(
-            merged["unpublished"], lag["billing"], lag["analytics"], merged["unrendered"],
-            merged["unsent"] - merged["unrendered"],
-        )  # fmt: skip
-        letters = {name: answers[f"{name}_letters"]["letters"] for name in ("billing", "analytics")}
+    def _figures(self, answers: Answered) -> Sample:
+        ledger, partitions = figures.ledger(answers), figures.partitions(answers, self._ends)
+        lag, letters = figures.lag(partitions), figures.letters(answers)
+        flight = figures.in_flight(answers, lag)
         if flight.words():
             self._unsettled_at = time.monotonic()
         kind, says = verdict(ledger, flight, sum(letters.values()), time.monotonic() - self._unsettled_at)
@@ -141,8 +121,8 @@ class Sampler:
             "partitions": partitions,
             "lag": lag,
             "letters": letters,
-            "oldest_s": round(merged["oldest_s"], 1),
-            "mailbox": {"copies": self._mailbox, "unknown_outcomes": merged["unknown_outcomes"]},
+            "oldest_s": round(answers["outbox"]["oldest_s"], 1),
+            "mailbox": {"copies": self._mailbox, "unknown_outcomes": answers["outcomes"]["unknown_outcomes"]},
             "rates": self._rates(ledger, partitions),
         }
 

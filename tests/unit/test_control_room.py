@@ -9,7 +9,10 @@ from services.control_room.hub import Hub
 from services.control_room.ledger import InFlight, Ledger, verdict
 from services.control_room.questions import LONGEST_S, QUESTIONS, SHARE, Answers
 
-EQUAL = Ledger(7, 107, 100, 7, 0, 7, 7, 7, 0, 7)
+EQUAL = Ledger(
+    orders=7, delivered=107, duplicates=100, delivered_to_analytics=7, duplicates_in_analytics=0, invoices=7, pdfs=7,
+    mails=7, undeliverable=0, counted=7,
+)  # fmt: skip
 NOTHING = InFlight(0, 0, 0, 0, 0)
 
 
