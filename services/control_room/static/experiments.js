@@ -73,7 +73,7 @@ const EXPERIMENTS = [
 ];
 
 const NAMES = { orders: "orders", delivered: "deliveries", duplicates: "suppressed", invoices: "invoices", mails: "mails", counted: "counted", letters: "dead letters" };
-const GIVE_UP_MS = 120_000;
+const GIVE_UP_MS = 180_000;
 const running = new Map();
 let latest = null;
 
@@ -162,7 +162,7 @@ function follow(id, trial, sample) {
     say(outcome, "yes", "As promised", words);
     running.delete(id);
   } else {
-    say(outcome, late ? "no" : "", late ? "Not within two minutes" : "So far", words);
+    say(outcome, late ? "no" : "", late ? "Not within three minutes" : "So far", words);
     if (late) running.delete(id);
   }
 }
