@@ -22,7 +22,7 @@ from locust import FastHttpUser, LoadTestShape, events, task
 
 from loadtest import shapes
 from loadtest.customer import ASK_AGAIN, some_order
-from loadtest.load import run as runs
+from loadtest.load import watch
 from loadtest.load.group_ledger import GroupLedger
 from loadtest.load.run import Asked, Run
 
@@ -78,7 +78,7 @@ class Shopper(FastHttpUser):
             return
         answered = time.monotonic()
         present.bought.append((present.now_s, placing_s + confirming_s))
-        _told(self.environment, "ORDER", "place + confirm", 1000 * (placing_s + confirming_s))
+        watch.figure(self.environment, "ORDER", "place + confirm", 1000 * (placing_s + confirming_s))
         if _happens(READ):
             self._read_until_invoiced(order["id"], answered)
         if twin:
@@ -128,7 +128,7 @@ class Shopper(FastHttpUser):
                 if response.status_code == 200:
                     took_s = time.monotonic() - answered
                     present.read.append(took_s)
-                    return _told(self.environment, "PIPELINE", "confirm → invoice read", 1000 * took_s)
+                    return watch.figure(self.environment, "PIPELINE", "confirm → invoice read", 1000 * took_s)
             gevent.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_EVERY_S[1])
         present.failed(f"no invoice within {INVOICED_WITHIN_S:.0f} s")
@@ -156,7 +156,7 @@ def _begin(environment: Any) -> None:
     given = environment.parsed_options
     present = Run(given.shape, given.rate, given.shoppers or round(given.rate), given.minutes, given.drain)
     _chosen = None
-    gevent.spawn(_watch, environment, present)
+    gevent.spawn(watch.watch, environment, present)
 
 
 @events.request.add_listener
@@ -172,30 +172,11 @@ def end(environment: Any, **_: Any) -> None:
     present.asked = [_asked(entry) for entry in environment.stats.entries.values() if entry.num_requests]
     if isinstance(_chosen, shapes.Limit):
         search = _chosen.search
-        present.steps, present.maximum, present.first_failed = _chosen.steps, search.maximum, search.failed
+        present.maximum, present.first_failed = search.maximum, search.failed
     stamp = datetime.fromtimestamp(present.started, UTC).strftime("%Y%m%d-%H%M%S")
     record = present.write(REPORTS / f"load-{stamp}.json")
     done = subprocess.run([sys.executable, "-m", "loadtest.load.afterwards", str(record)], check=False)
     environment.process_exit_code = done.returncode
-
-
-def _watch(environment: Any, run: Run) -> None:
-    """The pipeline's figures join Locust's. They are not requests: lag and duplicates are counts, whatever the unit."""
-    while not run.ended:
-        try:
-            for told in runs.stream(os.environ["CONTROL_ROOM_URL"]):
-                sample = run.took_note(told)
-                if run.ended:
-                    return
-                if sample is None:
-                    continue
-                figures = {"lag (events)": sample.lag, "duplicates (deliveries)": sample.duplicates}
-                if sample.mail_p50_s is not None:
-                    figures["confirm → mailed (median of 30 s)"] = round(sample.mail_p50_s * 1000)
-                for name, figure in figures.items():
-                    _told(environment, "PIPELINE", name, figure)
-        except OSError:
-            gevent.sleep(1)  # the control room may be restarted meanwhile
 
 
 _chosen: shapes.Shape | None = None
@@ -206,7 +187,7 @@ def _shape() -> shapes.Shape:
     if _chosen is None:
         seconds = present.minutes * 60
         if present.shape == "limit":
-            _chosen = shapes.Limit(shapes.Search(present.rate), present, seconds)
+            _chosen = shapes.Limit(shapes.Search(present.rate), present, seconds, steps=present.steps)
         else:
             _chosen = getattr(shapes, present.shape)(present.rate, seconds)
     return _chosen
@@ -218,12 +199,6 @@ def _pace_s() -> float:
 
 def _happens(share: float) -> bool:
     return random.random() < share  # noqa: S311
-
-
-def _told(environment: Any, kind: str, name: str, figure: float) -> None:
-    environment.events.request.fire(
-        request_type=kind, name=name, response_time=figure, response_length=0, response=None, context={}, exception=None
-    )
 
 
 def _asked(entry: Any) -> Asked:
