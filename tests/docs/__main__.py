@@ -68,7 +68,7 @@ def _replay(page: Path, sandbox: Sandbox, *, write: bool) -> int:
 def _problem(step: Step, status: int, output: str) -> str | None:
     if step.expected is None:
         return None if status == 0 else f"exit status {status}\n{output}"
-    if not blocks.matches(step.expected, output):
+    if not blocks.matches(step.expected, output, any_order=step.any_order):
         return _difference(step, output)
     if status != 0 and "Error" not in step.expected:
         return f"exit status {status}, and the page does not say so"

@@ -21,6 +21,8 @@ class Step:
     command: str
     expected: str | None
     """None: the page shows no output; the command must succeed."""
+    any_order: bool = False
+    """Things that happen at the same time are printed in the order in which they happened."""
     span: tuple[int, int] = (0, 0)
     """Where the output stands in the page."""
 
@@ -35,11 +37,25 @@ def steps(page: Path) -> Iterator[Step]:
         between = text[fence.end() : following.start()] if following else ""
         shown = following if following and following[1] == "text" and "You should see" in between else None
         line = text.count("\n", 0, fence.start()) + 2
-        yield Step(page, line, fence[2], shown[2] if shown else None, shown.span(2) if shown else (0, 0))
+        any_order = "in any order" in between
+        yield Step(page, line, fence[2], *((shown[2], any_order, shown.span(2)) if shown else (None,)))
 
 
-def matches(expected: str, actual: str) -> bool:
+def matches(expected: str, actual: str, *, any_order: bool = False) -> bool:
+    if any_order:
+        return _match_as_sets(_even(expected).splitlines(), _even(actual).splitlines())
     return re.fullmatch(_pattern(expected), _even(actual)) is not None
+
+
+def _match_as_sets(expected: list[str], actual: list[str]) -> bool:
+    """Each line has its own counterpart, unless a lone `…` takes what is left. The most exact lines choose first."""
+    for line in sorted(set(expected) - {"…"}, key=lambda line: -len(line)):
+        found = [each for each in actual if re.fullmatch(_line(line), each)]
+        if len(found) < expected.count(line):
+            return False
+        for each in found[: expected.count(line)]:
+            actual.remove(each)
+    return not actual or "…" in expected
 
 
 def _pattern(expected: str) -> str:
@@ -60,6 +76,7 @@ VARIES = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00(?::00)?|Z)?", "…"),
     (r"\b\d+(?:\.\d+)? (s|ms|orders/s)\b", r"… \1"),
     (r"\b\d:\d\d:\d\d\b", "…"),
+    (r"\b\d+ orders(?=[:,])", "… orders"),
     (r"\[Makefile:\d+:", "[Makefile:…:"),
     (r"127\.0\.0\.1:\d+(?=/\?token=)", "127.0.0.1:8000"),
     (r"token=[0-9a-f]{32}", "token=…"),

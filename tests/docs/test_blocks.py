@@ -49,3 +49,12 @@ def test_a_page_gives_its_commands_with_their_outputs(tmp_path: Path) -> None:
         (2, "one\n", "1\n"),
         (12, "two\n", None),
     ]
+
+
+def test_what_happens_at_the_same_time_may_be_printed_in_any_order() -> None:
+    printed = "b is healthy after 2 s\na is healthy after 1 s\nall healthy\n"
+    page = "a is healthy after … s\nb is healthy after … s\nall healthy\n"
+    assert blocks.matches(page, printed, any_order=True)
+    assert not blocks.matches(page, printed)
+    assert not blocks.matches(page.replace("b is", "c is"), printed, any_order=True)
+    assert not blocks.matches(page, printed + "d is ill\n", any_order=True)

@@ -9,7 +9,7 @@ from tests.support import shop, streams
 from tests.support.processes import Child
 
 WINDOWS = ("after_receive", "after_claim", "before_commit", "after_commit", "after_offset", "before_park")
-KINDS = ("billing", "analytics")
+KINDS = ("billing", "analytics", "inventory")
 
 
 @dataclass

@@ -1,4 +1,5 @@
-"""Two small consumers to break: one like billing (gapless numbers and a task), one like analytics (counters).
+"""Small consumers to break: like billing (gapless numbers, a task), like analytics (counters), and the inventory of the
+tutorial's last chapter.
 
 Run as real processes: `python -m tests.support.shop billing`, told the rest by the environment.
 """
@@ -8,12 +9,14 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import orjson
 import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from examples.inventory import reserve
 from shared.contracts import CONTRACTS
 from shared.messaging import outbox, replica_slot, tasks
 from shared.messaging.consumer import ConsumerSettings, InboxConsumer
@@ -107,10 +110,12 @@ def count(session: Session, received: Sequence[Received]) -> None:
 
 IMPATIENT_S = 2
 """How long a process that is silent keeps its place in the group, and its replica slot."""
-TABLES = {"billing": BILLING_TABLES, "analytics": ANALYTICS_TABLES}
+INVENTORY_TABLES = Path(reserve.__file__).with_name("tables.sql").read_text()
+TABLES = {"billing": BILLING_TABLES, "analytics": ANALYTICS_TABLES, "inventory": INVENTORY_TABLES}
 HANDLERS: dict[str, Handlers] = {
     "billing": {"orders.confirmed": invoice},
     "analytics": {"orders.confirmed": count},
+    "inventory": reserve.HANDLERS,
 }
 BILLING_HANDLERS = HANDLERS["billing"]
 
@@ -126,6 +131,10 @@ def applied(kind: str, url: str) -> list[str]:
                 assert numbers == list(range(1, len(numbers) + 1)), f"series {series} has gaps: {numbers}"
             asked = connection.execute("SELECT key FROM tasks").fetchall()
             assert sorted(str(row[0]) for row in rows) == sorted(row[0] for row in asked), "a task per invoice"
+        elif kind == "inventory":
+            rows = connection.execute("SELECT order_id FROM reservations").fetchall()
+            reserved = connection.execute("SELECT coalesce(sum(reserved), 0) FROM stock").fetchone()
+            assert reserved == (len(rows),), "a unit of stock per order"
         else:
             rows = connection.execute("SELECT order_id FROM counted").fetchall()
             counted = connection.execute("SELECT coalesce(sum(orders), 0) FROM sales").fetchone()
