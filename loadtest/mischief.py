@@ -100,8 +100,11 @@ def _rewind(places: PlacesSettings, group: str) -> int:
     while True:
         try:
             wanted = ConsumerGroupTopicPartitions(group, starts)
-            admin.alter_consumer_group_offsets([wanted])[group].result(20)
-            break
+            told = admin.alter_consumer_group_offsets([wanted])[group].result(20).topic_partitions
+            # While somebody is in the group, each partition is refused on its own, and the whole looks like a success.
+            if not (refused := [place.error for place in told if place.error]):
+                break
+            raise KafkaException(refused[0])
         except KafkaException:
             if time.monotonic() > deadline:  # a static member is missed only when its session has run out
                 raise

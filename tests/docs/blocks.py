@@ -76,7 +76,8 @@ VARIES = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00(?::00)?|Z)?", "…"),
     (r"\b\d+(?:\.\d+)? (s|ms|orders/s)\b", r"… \1"),
     (r"\b\d:\d\d:\d\d\b", "…"),
-    (r"\b\d+ orders(?=[:,])", "… orders"),
+    (r"\b\d+ orders(?=[:,)])", "… orders"),
+    (r" \d+( +0  holds)$", r" …\1"),
     (r"\[Makefile:\d+:", "[Makefile:…:"),
     (r"127\.0\.0\.1:\d+(?=/\?token=)", "127.0.0.1:8000"),
     (r"token=[0-9a-f]{32}", "token=…"),
@@ -86,5 +87,5 @@ VARIES = [
 def presentable(actual: str) -> str:
     """A draft of what a page shows: what differs from run to run is `…`."""
     for pattern, stands_for in VARIES:
-        actual = re.sub(pattern, stands_for, actual)
+        actual = re.sub(pattern, stands_for, actual, flags=re.MULTILINE)
     return "\n".join(line.rstrip() for line in actual.strip("\n").splitlines()) + "\n"
