@@ -95,7 +95,7 @@ test-docs: .venv/dev-installed .venv/run-installed ## run what README and tutori
 	@.venv/bin/python -W ignore -m tests.docs $(C) $(if $(WRITE),--write)
 docs: .venv/docs-installed ## the docs as a site, in .run/site; the reference is written anew first
 	@.venv/bin/python -W ignore -m infra.docs >/dev/null && .venv/bin/zensical build --strict --clean
-ci: lint types test ## what CI runs: lint, types, tests
+ci: lint types test chaos-ci ## what CI runs: lint, types, tests, two minutes of chaos
 lint: .venv/dev-installed ## style, and the rules of who may import whom
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache
 types: .venv/dev-installed ## strict type checking
