@@ -177,8 +177,11 @@ def _unpublished(orders: psycopg.Connection[Row], verdicts: Verdicts) -> None:
 
 
 def _tasks(billing: psycopg.Connection[Row], verdicts: Verdicts) -> None:
-    query = """SELECT kind, key, state, last_error FROM tasks
-                WHERE state = 'dead' OR (state = 'leased' AND due_at < now() - interval '5 minutes') LIMIT 1000"""
+    """A lease that has run out waits in line like everybody: it lasts for ever only if younger tasks overtake it."""
+    query = """SELECT kind, key, state, last_error FROM tasks AS t
+                WHERE state = 'dead' OR (state = 'leased' AND due_at < now() - interval '5 minutes'
+                      AND NOT EXISTS (SELECT FROM tasks AS o WHERE o.kind = t.kind AND o.state = 'queued'
+                                                               AND o.due_at < t.due_at)) LIMIT 1000"""
     for kind, key, state, error in billing.execute(query):
         verdicts.tasks.check(False, f"{kind} {key}", f"{state}: {error}")
     verdicts.tasks.checked += 1
