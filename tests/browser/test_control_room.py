@@ -205,6 +205,7 @@ def test_the_naive_shop_drifts_under_the_faults_that_leave_the_real_one_equal(wa
     settled(watched)
     invoices = count(watched, "invoices")
     watched.get_by_role("button", name="Place 10", exact=True).click()
+    grows_to(watched, "invoices", invoices + 10)
     expect(naive.locator('[data-naive="invoices"] dd')).not_to_have_text("0", timeout=SEEN_MS)
     watched.locator('[data-run="duplicate"]').click()
     expect(naive).to_have_attribute("data-verdict", "differs", timeout=SEEN_MS)
