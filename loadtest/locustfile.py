@@ -36,8 +36,9 @@ LOOK_EVERY_S = (0.005, 0.1)
 """How long between two looks for the invoice: at first, and at the most."""
 HOST_FOR_INVOICES = os.environ.get("BILLING_URL", "")
 
-ledger = GroupLedger()
-present: Run = Run("steady", 0, 0, 0, 0)
+ledger: GroupLedger
+present: Run
+"""The run that Locust is at, or has been."""
 
 
 @events.init_command_line_parser.add_listener
@@ -50,6 +51,12 @@ def options(parser: Any) -> None:
     parser.add_argument("--drain", type=float, default=900.0, help="seconds that the settling may take afterwards")
 
 
+@events.init.add_listener
+def open_ledger(**_: Any) -> None:
+    global ledger
+    ledger = GroupLedger()
+
+
 class Shopper(FastHttpUser):
     host = os.environ.get("ORDERS_URL", "")
 
@@ -59,7 +66,7 @@ class Shopper(FastHttpUser):
         gevent.sleep(self.due - time.monotonic())
 
     def wait_time(self) -> float:
-        """By the clock, not by how long the last order took: a slow shop is not spared."""
+        """By the clock: how long the last order took is part of the pause, so a slower shop is asked as often."""
         self.due = max(time.monotonic(), self.due + _pace_s() * random.uniform(0.5, 1.5))  # noqa: S311
         return self.due - time.monotonic()
 
@@ -147,14 +154,14 @@ class Rate(LoadTestShape):
         rate = _shape()(self.get_run_time())
         if rate is None:
             return None
-        users = round(rate * _pace_s())
+        users = max(round(rate * _pace_s()), 1 if rate else 0)
         return users, max(1.0, users)
 
 
 def _begin(environment: Any) -> None:
     global present, _chosen
     given = environment.parsed_options
-    present = Run(given.shape, given.rate, given.shoppers or round(given.rate), given.minutes, given.drain)
+    present = Run(given.shape, given.rate, given.shoppers or max(1, round(given.rate)), given.minutes, given.drain)
     _chosen = None
     gevent.spawn(watch.watch, environment, present)
 
