@@ -44,7 +44,9 @@ class Buyer:
             products = self._ask("GET", "/v1/products")["items"]
             for _ in range(count):
                 self.placed.append(self._order(products))
-            self._journal.note("order", f"{count} order(s) placed" + (" and confirmed" if self._confirms else " there"))
+            self._journal.note(
+                "order", f"{count} order(s) placed" + (" and confirmed" if self._confirms else " in the naive shop")
+            )
         except Problem as problem:
             self._journal.note("fault", f"{len(self.placed)} of {count} order(s) placed, then: {problem.detail}")
         finally:
