@@ -99,8 +99,9 @@ def one_event(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> N
 
 
 def one_invoice(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None:
-    if _expects_effect("billing", rows, known):
-        verdicts.one_invoice.check(len(rows["invoices"]) == 1, order_id, f"{len(rows['invoices'])} invoices")
+    if _is_settled_order(rows, known):
+        right = _once(len(rows["invoices"]), "billing", rows, known)
+        verdicts.one_invoice.check(right, order_id, f"{len(rows['invoices'])} invoices")
 
 
 def amounts(order_id: UUID, rows: Rows, _known: Known, verdicts: Verdicts) -> None:
@@ -137,8 +138,9 @@ def mailed(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None
 
 
 def counted(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None:
-    if _expects_effect("analytics", rows, known):
-        verdicts.counted.check(len(rows["counted"]) == 1, order_id, f"counted {len(rows['counted'])} times")
+    if _is_settled_order(rows, known):
+        right = _once(len(rows["counted"]), "analytics", rows, known)
+        verdicts.counted.check(right, order_id, f"counted {len(rows['counted'])} times")
     if rows["counted"] and rows["orders"]:
         _, _, currency, total, confirmed_at = rows["orders"][0]
         if confirmed_at is not None:
@@ -168,9 +170,10 @@ def _is_settled_order(rows: Rows, known: Known) -> bool:
     return any(row[1] == "confirmed" and row[4] < known.before for row in rows["orders"])
 
 
-def _expects_effect(consumer: str, rows: Rows, known: Known) -> bool:
+def _once(effects: int, consumer: str, rows: Rows, known: Known) -> bool:
+    """A parked event has none yet; or one, if what is parked is a bad copy of an event that was applied."""
     parked = any((consumer, row[1]) in known.letters.unapplied for row in rows["outbox"])
-    return _is_settled_order(rows, known) and not parked
+    return effects == 1 or (effects == 0 and parked)
 
 
 BY_EVENT = (on_topic, same_bytes)
