@@ -89,7 +89,14 @@ def replay(_room: ControlRoom, places: PlacesSettings, _given: Any) -> int:
         for consumer in CONSUMERS:
             subprocess.run([*stack, "start", f"{consumer}-consumer"], cwd=PROJECT, check=True)
     print(f"both consumers read {records} records again")
-    return records
+    return records - max(_letters(places, consumer) for consumer in CONSUMERS)
+
+
+def _letters(places: PlacesSettings, consumer: str) -> int:
+    """What is parked is recognised by its letter; it has no inbox row in which a delivery could be counted."""
+    with psycopg.connect(places.database_url(consumer), autocommit=True) as database:
+        row = database.execute("SELECT count(*) FROM dead_letters WHERE consumer = %s", (consumer,)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _rewind(places: PlacesSettings, group: str) -> int:
