@@ -35,7 +35,7 @@ def main() -> int:
 
 def _prepare(sandbox: Sandbox) -> None:
     shell = Shell(sandbox)
-    status, output = shell.run("make up")
+    status, output = shell.run("make up && make order && make audit")
     shell.close()
     if status:
         sys.exit(output)
