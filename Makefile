@@ -82,11 +82,13 @@ need-S:
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-walk test-mutants test-docs docs ci lint types format
+.PHONY: test test-campaigns test-walk test-mutants test-docs docs ci lint types format
 # Tests of this kind mostly wait, so there are more workers than cores. A file stays with one worker: its servers are its.
 PARALLEL = -n 4 --dist loadfile
 test: .venv/dev-installed ## all tests but the slow campaigns, on real PostgreSQL and Kafka
 	@$(if $(T),.venv/bin/python -m pytest $(T),.venv/bin/python -m tests.support.servers .venv/bin/python -m pytest $(PARALLEL))
+test-campaigns: .venv/dev-installed ## the tests that make test leaves out: slow, or at the mercy of a busy machine
+	@.venv/bin/python -m pytest -m campaign
 test-walk: .venv/dev-installed ## a long random walk of crashes through outbox, relay and inbox: WALKS=100 WALK_STEPS=40
 	@WALKS=$(or $(WALKS),100) WALK_STEPS=$(or $(WALK_STEPS),40) .venv/bin/python -m pytest -n 0 -s tests/failure/test_random_walk.py
 test-mutants: .venv/dev-installed ## take out each protection in a copy, and see which test goes red: M=name for one

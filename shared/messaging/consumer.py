@@ -307,7 +307,7 @@ class InboxConsumer:
             return []
 
     def _raise_for(self, error: KafkaError, where: str) -> None:
-        if error.fatal() or error.code() in (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID):
+        if error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID):
             raise Fenced(f"{where}: {error.str()}")
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             metrics.RECORDS_EXPIRED.labels(self._name).set(1)

@@ -199,6 +199,7 @@ def test_a_failpoint_fires_and_the_ledger_is_equal_again(watched: Page) -> None:
     expect(outcome(watched, "failpoint")).to_contain_text("fired")
 
 
+@pytest.mark.campaign
 def test_the_naive_shop_drifts_under_the_faults_that_leave_the_real_one_equal(watched: Page) -> None:
     naive = watched.locator("#naive")
     watched.locator("#both").check(timeout=SEEN_MS)
