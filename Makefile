@@ -84,9 +84,11 @@ need-S:
 
 .PHONY: test test-campaigns test-walk test-mutants test-docs docs ci lint types format
 # Tests of this kind mostly wait, so there are more workers than cores. A file stays with one worker: its servers are its.
+TESTS = .venv/bin/python -m tests.support.servers .venv/bin/python -m pytest
 PARALLEL = -n 4 --dist loadfile
 test: .venv/dev-installed ## all tests but the slow campaigns, on real PostgreSQL and Kafka
-	@$(if $(T),.venv/bin/python -m pytest $(T),.venv/bin/python -m tests.support.servers .venv/bin/python -m pytest $(PARALLEL))
+	@$(if $(T),.venv/bin/python -m pytest $(T),$(TESTS) $(PARALLEL) || { [ $$? = 1 ] && \
+	  echo "Once more, one at a time: what failed beside others on a busy machine" && $(TESTS) --last-failed -n 0; })
 test-campaigns: .venv/dev-installed ## the tests that make test leaves out: slow, or at the mercy of a busy machine
 	@.venv/bin/python -m pytest -m campaign
 test-walk: .venv/dev-installed ## a long random walk of crashes through outbox, relay and inbox: WALKS=100 WALK_STEPS=40

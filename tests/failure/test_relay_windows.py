@@ -115,7 +115,7 @@ def test_a_relay_stopped_anywhere_for_longer_than_everything_loses_nothing(stage
 
 def test_a_relay_stopped_while_it_reads_a_large_batch_loses_its_shards_too(stage: Stage) -> None:
     """Its session is not idle then: the server waits for a client that takes nothing."""
-    with producing.relay(stage.url, stage.kafka) as reader, stage.relay():
+    with producing.relay(stage.url, stage.kafka, producing.QUICK) as reader, stage.relay():
         reader.step()
         assert reader._connection is not None
         reader._connection.pgconn.send_query(b"SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
