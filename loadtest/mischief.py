@@ -122,7 +122,7 @@ def _rewind(places: PlacesSettings, group: str) -> int:
 
 
 def republish(_room: ControlRoom, _places: PlacesSettings, given: Any) -> int:
-    words = ["exec", "orders-relay", "python", "-m", "shared.messaging.outbox", "--since", given.since]
+    words = ["exec", "orders-relay", "python", "-m", "services.orders.republish", "--since", given.since]
     told = subprocess.run(
         [str(PROJECT / "infra" / "stack.sh"), *words], cwd=PROJECT, check=True, capture_output=True, env=os.environ
     )

@@ -1,1 +1,1 @@
-"""Dead letters over HTTP: for every service that consumes, beside shared/messaging/dead_letters.py, which decides."""
+"""Dead letters for people: a command and an HTTP API. What they ask for, shared/messaging/dead_letters.py does."""

@@ -3,18 +3,12 @@
 does    lists and shows letters; applies them after all (redrive), corrects (repair) or gives them up (discard)
 reads   dead_letters
 writes  dead_letters, inbox, and through the handlers what they write, in one transaction per letter
-next    parking.py (how a letter is written), inbox.py (the claim that a redrive goes through too)
+next    parking.py (how a letter is written), inbox.py (the claim that a redrive goes through too); shared/letters (the
+        command and the HTTP API)
 """
 
-import argparse
-import importlib
-import os
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Engine
@@ -23,7 +17,6 @@ from sqlalchemy.orm import Session
 from shared.messaging import database_errors, handlers, inbox, metrics, parking, records
 from shared.messaging.errors import (
     BeyondDedupeWindow,
-    MessagingError,
     Misuse,
     PartitionMissing,
     PayloadMismatch,
@@ -32,7 +25,7 @@ from shared.messaging.errors import (
 from shared.messaging.event import Contracts
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received, Record, Unreadable
-from shared.runtime import database, failpoints
+from shared.runtime import failpoints
 
 COLUMNS = """id, consumer, event_id, payload_hash, value, key, topic_id, topic, partition, "offset", reason, error,
              attempts, parked_at, repaired_value, repaired_hash, closed_at, outcome, note"""
@@ -204,102 +197,3 @@ def _note_failure(engine: Engine, letter_id: int, problem: Permanent) -> None:
 
 def _with(r: Record, value: bytes) -> Record:
     return Record(r.topic_id, r.topic, r.partition, r.offset, r.key, value, records.digest(value), r.timestamp_ms)
-
-
-# --- the command: python -m shared.messaging.dead_letters --help ---
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    given = _parser().parse_args(arguments)
-    url = os.environ.get("DATABASE_URL")
-    if not url:
-        print("DATABASE_URL is not set: the database of the consumer whose letters these are", file=sys.stderr)
-        return 2
-    engine = database.engine(url, "dead-letters", pool_size=1)
-    try:
-        given.run(engine, given)
-    except (MessagingError, OSError) as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    finally:
-        engine.dispose()
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m shared.messaging.dead_letters", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(name: str, run: Any, help: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=help, description=help)
-        sub.set_defaults(run=run)
-        return sub
-
-    listing = command("list", _list, "the open letters, oldest first")
-    listing.add_argument("--consumer")
-    listing.add_argument("--reason")
-    listing.add_argument("--closed", action="store_true", help="the closed ones instead")
-    command("show", _show, "one letter with its bytes").add_argument("id", type=int)
-    again = command("redrive", _redrive, "apply letters after all, each in one transaction")
-    again.add_argument("id", type=int, nargs="+")
-    again.add_argument("--accept-late", action="store_true", help="also what is older than the inbox remembers")
-    again.add_argument("--handlers", default=os.environ.get("HANDLERS"), help="services.billing.handlers:HANDLERS")
-    fix = command("repair", _repair, "store corrected bytes beside the original; then redrive")
-    fix.add_argument("id", type=int)
-    fix.add_argument("file", type=Path, help="the corrected event, as JSON")
-    for sub in (again, fix):
-        sub.add_argument("--contracts", default=os.environ.get("CONTRACTS", "shared.contracts:CONTRACTS"))
-    away = command("discard", _discard, "never apply it")
-    away.add_argument("id", type=int, nargs="+")
-    away.add_argument("--why", required=True)
-    return parser
-
-
-def _list(engine: Engine, given: argparse.Namespace) -> None:
-    with Session(engine) as session:
-        for letter in listed(session, given.consumer, reason=given.reason, closed=given.closed, most=1000):
-            place = f"{letter.topic}/{letter.partition}@{letter.offset}"
-            state = f"[{letter.outcome}]" if letter.outcome else "[repaired]" if letter.repaired_hash else ""
-            print(letter.id, letter.consumer, letter.reason, letter.event_id or "-", place, letter.error, state)
-
-
-def _show(engine: Engine, given: argparse.Namespace) -> None:
-    with Session(engine) as session:
-        letter = show(session, given.id)
-    for name in DeadLetter.__slots__:
-        value = getattr(letter, name)
-        if name.endswith("hash"):
-            value = value and value.hex()
-        print(f"{name:15}{value.decode(errors='replace') if isinstance(value, bytes) else value}")
-
-
-def _redrive(engine: Engine, given: argparse.Namespace) -> None:
-    if not given.handlers:
-        raise Misuse("redrive needs --handlers module:NAME, or HANDLERS in the environment")
-    found, contracts = _named(given.handlers), _named(given.contracts)
-    failpoints.configure(os.environ.get("FAILPOINTS", ""))
-    for letter_id in given.id:
-        print(letter_id, redrive(engine, letter_id, found, contracts, accept_late=given.accept_late))
-
-
-def _repair(engine: Engine, given: argparse.Namespace) -> None:
-    repair(engine, given.id, given.file.read_bytes(), _named(given.contracts))
-    print(f"{given.id} repaired; the original bytes are kept; redrive it now")
-
-
-def _discard(engine: Engine, given: argparse.Namespace) -> None:
-    for letter_id in given.id:
-        discard(engine, letter_id, given.why)
-        print(letter_id, "discarded")
-
-
-def _named(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise Misuse(f"{name!r} names nothing: expected module:NAME ({error})") from error
-
-
-if __name__ == "__main__":
-    sys.exit(main())

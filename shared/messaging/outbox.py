@@ -6,9 +6,7 @@ writes  outbox
 next    relay.py
 """
 
-import argparse
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,8 +14,6 @@ from uuid import UUID
 import orjson
 import psycopg
 from psycopg import Connection
-from pydantic import Field
-from pydantic_settings import BaseSettings
 from sqlalchemy import event as alchemy_events
 from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
@@ -26,7 +22,7 @@ from shared.messaging import event as events
 from shared.messaging.database_errors import translated
 from shared.messaging.errors import FutureId, Misuse
 from shared.messaging.event import Contracts, Event
-from shared.runtime import logs, settings
+from shared.runtime import logs
 
 CHANNEL = "outbox"
 HEADERS = orjson.dumps({"content-type": "application/cloudevents+json; charset=UTF-8"}).decode()
@@ -168,28 +164,3 @@ def republish(connection: Connection[Any], since: datetime, *, chunk: int = 10_0
             return count
         count += len(rows)
         position = UUID(int=max(row[0].int for row in rows) + 1)
-
-
-class _Settings(BaseSettings):
-    database_url: str = Field(repr=False)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m shared.messaging.outbox", description=republish.__doc__)
-    parser.add_argument("--since", required=True, type=_moment, help="ISO 8601, with an offset, e.g. 2026-11-18T00:00Z")
-    since = parser.parse_args().since
-    started = time.monotonic()
-    with psycopg.connect(settings.load(_Settings).database_url, autocommit=True) as connection:
-        count = republish(connection, since)
-    print(f"{count} events since {since.isoformat()} will be published again ({time.monotonic() - started:.1f} s)")
-
-
-def _moment(given: str) -> datetime:
-    moment = datetime.fromisoformat(given)
-    if moment.tzinfo is None:
-        raise ValueError("an offset is missing")
-    return moment
-
-
-if __name__ == "__main__":
-    main()

@@ -32,7 +32,7 @@ def url(database_url: str) -> Iterator[str]:
 def redrive(url: str, action: str = "") -> AbstractContextManager[Child]:
     failpoints = f"{CONSUMER}.redrive.before_commit={action}" if action else ""
     return Child.started(
-        "shared.messaging.dead_letters", "redrive", "1",
+        "shared.letters", "redrive", "1",
         DATABASE_URL=url, HANDLERS="tests.support.shop:BILLING_HANDLERS", FAILPOINTS=failpoints,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from shared.contracts import CONTRACTS
+from shared.letters import __main__ as command
 from shared.messaging import dead_letters, inbox, metrics, parking, records
 from shared.messaging.dead_letters import DeadLetter
 from shared.messaging.errors import BeyondDedupeWindow, Invalid, Misuse, PayloadMismatch, Permanent
@@ -226,14 +227,14 @@ def test_the_command_does_all_of_it(
     capsys.readouterr()
 
     def said(*arguments: object) -> str:
-        assert dead_letters.main([str(argument) for argument in arguments]) == 0
+        assert command.main([str(argument) for argument in arguments]) == 0
         return capsys.readouterr().out
 
     assert len(said("list").splitlines()) == 3
     assert "handler-failed" in said("list", "--reason", "handler-failed", "--consumer", "billing")
     assert "euro" in said("show", broken)
     assert said("redrive", fine) == f"{fine} applied\n"
-    assert dead_letters.main(["redrive", str(broken)]) == 1
+    assert command.main(["redrive", str(broken)]) == 1
     assert "Invalid: orders.confirmed: currency" in capsys.readouterr().err
     assert "repaired" in said("repair", broken, tmp_path / "repaired.json")
     assert "[repaired]" in said("list")
@@ -245,5 +246,5 @@ def test_the_command_does_all_of_it(
 
 def test_the_command_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    assert dead_letters.main(["list"]) == 2
+    assert command.main(["list"]) == 2
     assert "DATABASE_URL is not set" in capsys.readouterr().err
