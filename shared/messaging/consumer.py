@@ -7,8 +7,9 @@ next    inbox.py (the claim), parking.py (what cannot be applied), services/*/ha
 """
 
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -26,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from shared.messaging import database_errors, handlers, inbox, metrics, parking, positions, records
+from shared.messaging import database_errors, handlers, inbox, meanwhile, metrics, parking, positions, records
 from shared.messaging.errors import Fenced, Permanent, RecordsExpired, Stop, Transient, WindowTooShort
 from shared.messaging.event import Contracts
 from shared.messaging.handlers import Handlers
@@ -77,12 +78,12 @@ class InboxConsumer:
         self._problem: str | None = "has not joined its group yet"
         self._held_by: str | None = None
         """What the batch in hand waits for."""
-        self._worker = ThreadPoolExecutor(1, "transaction")
-        self._working: tuple[_Batch, Future[None]] | None = None
         self._backoff = Backoff(0.05, settings.retry_limit_s)
         self._retry_at: float | None = None
         self._observed = 0.0
 
+        self._arrived: deque[Message] = deque()
+        """From Kafka, not decoded yet."""
         self._buffer: list[Delivered] = []
         self._alone = 0
         """The next so many records are taken one by one, because together they failed."""
@@ -112,8 +113,7 @@ class InboxConsumer:
             self._window.check()
             if self._awaiting:
                 self._start_assigned()
-            if not self._buffer:
-                self._receive(self._settings.poll_ms / 1000)
+            self._receive()
             self._observe()
             if self._buffer:
                 return self._settle(self._take_batch())
@@ -145,18 +145,8 @@ class InboxConsumer:
 
     def _settle(self, batch: "_Batch") -> int:
         failpoints.hit(f"{self._name}.consumer.after_receive")
-        future = self._worker.submit(self._transaction, batch)
-        self._working = batch, future
         try:
-            # While the database works, the next batch is received and decoded. What fails in there is no fault of this
-            # batch, and what it had received is lost to this process: it ends.
-            if len(self._buffer) < self._settings.batch_size:
-                self._receive(0)
-        finally:
-            wait([future])
-            self._working = None
-        try:
-            future.result()
+            self._transaction(batch)
         except (Stop, failpoints.InjectedFault):
             raise
         except Transient:
@@ -167,11 +157,11 @@ class InboxConsumer:
         return self._settled(batch)
 
     def _transaction(self, batch: "_Batch") -> None:
-        """In a thread of its own. Everything in here is committed together, or rolled back together."""
+        """Everything in here is committed together, or rolled back together."""
         with database_errors.translated():
             if batch.alone and self._gave_up(batch):
                 return
-            with Session(self._database) as session, session.begin():
+            with self._session() as session, session.begin():
                 fresh, bad = self._claim(session, batch)
                 handlers.run(session, fresh, self._handlers)
                 if bad:
@@ -180,6 +170,16 @@ class InboxConsumer:
                 self._store_offsets(session, batch)
                 failpoints.hit(f"{self._name}.consumer.before_commit")
         failpoints.hit(f"{self._name}.consumer.after_commit")
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        """While the database works on this one, the next batch is decoded."""
+        with (
+            self._database.connect() as connection,
+            meanwhile.waiting(connection, self._decode),
+            Session(connection) as session,
+        ):
+            yield session
 
     def _claim(self, session: Session, batch: "_Batch") -> tuple[list[Received], list[tuple[Record, Permanent]]]:
         bad: list[tuple[Record, Permanent]] = [(r, r.problem) for r in batch.records if isinstance(r, Unreadable)]
@@ -277,7 +277,7 @@ class InboxConsumer:
             return False
         remaining = self._retry_at - time.monotonic()
         if remaining > 0:
-            self._receive(min(remaining, 0.5), most=1)
+            self._fetch(1, min(remaining, 0.5))
             return True
         self._retry_at = None
         self._kafka.resume(self._kafka.assignment())
@@ -285,19 +285,35 @@ class InboxConsumer:
 
     # --- Kafka ---
 
-    def _receive(self, timeout_s: float, most: int = 0) -> None:
-        """Into the buffer. Whatever comes while paused joins it too: it would not be delivered again."""
-        room = most or self._settings.batch_size
-        messages = self._consume(1 if timeout_s else room, timeout_s)
-        if messages and timeout_s and room > 1:
-            messages += self._consume(room - 1, self._settings.linger_ms / 1000)
-        for message in messages:
-            topic_id = self._topic_ids.get(message.topic() or "", "")
+    def _receive(self) -> None:
+        """What a batch needs now; and what else has come, to be decoded while the database works."""
+        self._decode(len(self._arrived))
+        if not self._buffer:
+            self._fetch(1, self._settings.poll_ms / 1000)
+            if self._arrived:
+                self._fetch(self._settings.batch_size - 1, self._settings.linger_ms / 1000)
+            self._decode(len(self._arrived))
+        if len(self._buffer) <= self._settings.batch_size:
+            self._fetch(self._settings.batch_size, 0)
+
+    def _fetch(self, most: int, timeout_s: float) -> None:
+        """Whatever comes while paused is kept too: it would not be delivered again."""
+        for message in self._consume(most, timeout_s) if most else ():
             if error := message.error():
                 self._raise_for(error, f"{message.topic()}/{message.partition()}")
-            elif (topic_id, message.partition()) in self._stored:
-                self._buffer.append(records.read(message, topic_id, self._contracts))
+            elif self._place_of(message) in self._stored:
+                self._arrived.append(message)
             # else it was taken away in this very call: it is another's now, and here it would overtake what was dropped
+
+    def _decode(self, most: int = 5) -> bool:
+        """The default takes a fraction of a millisecond. Answers whether there are more."""
+        for _ in range(min(most, len(self._arrived))):
+            message = self._arrived.popleft()
+            self._buffer.append(records.read(message, self._place_of(message)[0], self._contracts))
+        return bool(self._arrived)
+
+    def _place_of(self, message: Message) -> Place:
+        return self._topic_ids.get(message.topic() or "", ""), message.partition() or 0
 
     def _consume(self, most: int, timeout_s: float) -> list[Message]:
         try:
@@ -332,12 +348,7 @@ class InboxConsumer:
         kafka.assign([])
 
     def _on_revoke(self, kafka: Consumer, partitions: list[TopicPartition]) -> None:
-        """The transaction in flight is finished and its offsets handed over: the next owner starts behind it."""
-        if self._working:
-            batch, future = self._working
-            wait([future])
-            if future.exception() is None:
-                self._done |= {place: offset for place, offset in batch.next_offsets.items() if place in self._stored}
+        """Never within a transaction: what is done is handed over, and the next owner starts behind it."""
         self._tell_kafka(self._done, wait_for_answer=True)
         self._on_lost(kafka, partitions)
 
@@ -347,6 +358,7 @@ class InboxConsumer:
             for known in (self._stored, self._done, self._careful):
                 known.pop(place, None)
         self._buffer = [r for r in self._buffer if (r.topic_id, r.partition) in self._stored]
+        self._arrived = deque(message for message in self._arrived if self._place_of(message) in self._stored)
         self._awaiting = []
 
     def _start_assigned(self) -> None:
@@ -394,7 +406,6 @@ class InboxConsumer:
     def close(self, *, clean: bool = True) -> None:
         """SIGTERM: the last step has settled its batch; the offsets are handed over and the slot is freed."""
         self._kafka.close()
-        self._worker.shutdown()
         self._slot.release(clean=clean)
 
     def __enter__(self) -> Self:

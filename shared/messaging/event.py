@@ -8,9 +8,8 @@ next    outbox.py
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -30,8 +29,7 @@ Contracts = Mapping[str, type[BaseModel]]
 """Event type → the model of its data. `shared.contracts.CONTRACTS` in this shop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     id: UUID
     type: str
     source: str

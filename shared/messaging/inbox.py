@@ -6,10 +6,8 @@ writes  inbox (in the caller's transaction)
 next    consumer.py, the caller
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -18,29 +16,33 @@ from shared.messaging import parking
 from shared.messaging.errors import BeyondDedupeWindow, FutureId, Misuse, PayloadMismatch, Permanent
 from shared.messaging.records import Received
 
-# One statement answers for a whole batch: is it new, and if not, were the bytes the same?
+# One statement answers for a whole batch: is it new, and if not, were the bytes the same? Nearly everything is new, so
+# only the rest comes back: what was there before, with the hash of its first payload, what lies outside the window,
+# with none, and at the end the floor itself.
 #
 # READ COMMITTED is enough. Two claimers of one id: the second waits on the primary key until the first commits (then
-# it is told "not new") or rolls back (then it wins). `old.event_id IS NULL` is true only for the row that was inserted.
+# it is told "known") or rolls back (then it wins). `old.event_id IS NULL` is true only for the row that was inserted.
 # The floor is read FOR SHARE: the housekeeping that drops a partition either waits for this transaction or has raised
-# the floor first, and a row lock always sees the newest version. Ids outside [floor, an hour ahead] are not inserted
-# and so are missing from the answer. The last row of the answer is the floor itself.
+# the floor first, and a row lock always sees the newest version. Ids outside [floor, an hour ahead] are not inserted.
 # ORDER BY: two batches that share ids must take them in the same order, or they deadlock.
 CLAIM = """
 WITH guard AS MATERIALIZED (SELECT floor FROM inbox_floor FOR SHARE),
-claimed AS (
-    INSERT INTO inbox (consumer, event_id, payload_hash, deliveries, from_topic, from_partition, from_offset)
-    SELECT %(consumer)s, d.event_id, d.payload_hash, d.copies, d.topic, d.partition, d.place
+delivered AS MATERIALIZED (
+    SELECT d.*, d.event_id >= guard.floor AND uuid_extract_timestamp(d.event_id) <= now() + interval '1 hour' AS in_time
       FROM unnest(%(ids)b::uuid[], %(hashes)b::bytea[], %(copies)b::int[],
                   %(topics)b::text[], %(partitions)b::int[], %(offsets)b::bigint[])
            AS d (event_id, payload_hash, copies, topic, partition, place), guard
-     WHERE d.event_id >= guard.floor AND uuid_extract_timestamp(d.event_id) <= now() + interval '1 hour'
-     ORDER BY d.event_id
+),
+claimed AS (
+    INSERT INTO inbox (consumer, event_id, payload_hash, deliveries, from_topic, from_partition, from_offset)
+    SELECT %(consumer)s, d.event_id, d.payload_hash, d.copies, d.topic, d.partition, d.place
+      FROM delivered AS d WHERE d.in_time ORDER BY d.event_id
     ON CONFLICT (consumer, event_id) DO UPDATE SET deliveries = inbox.deliveries + excluded.deliveries
     RETURNING event_id, old.event_id IS NULL AS fresh, payload_hash
 )
-SELECT event_id, fresh, payload_hash FROM claimed
-UNION ALL SELECT floor, NULL, NULL FROM guard
+SELECT event_id, payload_hash FROM claimed WHERE NOT fresh
+UNION ALL SELECT event_id, NULL FROM delivered WHERE NOT in_time
+UNION ALL SELECT floor, NULL FROM guard
 """
 
 
@@ -60,17 +62,15 @@ def claim(session: Session, consumer: str, received: Sequence[Received], *, redr
     candidates = [r for r in received if redriving or not known or _is_open_question(r, known, result)]
     if not candidates:
         return result
-    floor, answers = _insert(session, consumer, candidates)
-    taken: set[UUID] = set()
+    floor, first_hash = _insert(session, consumer, candidates)
     for r in candidates:
-        answer = answers.get(r.event.id)
-        if answer is None:
-            result.refused.append((r, BeyondDedupeWindow() if r.event.id < floor else FutureId()))
-        elif answer[1] != r.payload_hash and not known.same_event(r.event.id, r.payload_hash, answer[1]):
-            result.refused.append((r, PayloadMismatch(f"first seen with sha256 {answer[1].hex()}")))
-        elif answer[0] and r.event.id not in taken:
-            taken.add(r.event.id)
+        first = first_hash.setdefault(r.event.id, r.payload_hash)
+        if first is r.payload_hash:
             result.fresh.append(r)
+        elif first is None:
+            result.refused.append((r, BeyondDedupeWindow() if r.event.id < floor else FutureId()))
+        elif first != r.payload_hash and not known.same_event(r.event.id, r.payload_hash, first):
+            result.refused.append((r, PayloadMismatch(f"first seen with sha256 {first.hex()}")))
         else:
             result.duplicates += 1
     return result
@@ -87,25 +87,29 @@ def _is_open_question(r: Received, known: parking.Known, result: Claim) -> bool:
     return True
 
 
-def _insert(
-    session: Session, consumer: str, received: Sequence[Received]
-) -> tuple[UUID, dict[UUID, tuple[bool, bytes]]]:
+def _insert(session: Session, consumer: str, received: Sequence[Received]) -> tuple[UUID, dict[UUID, bytes | None]]:
+    """The floor, and what is not new: with the hash of its first payload, or None if it lies outside the window."""
     answers = session.connection().exec_driver_sql(CLAIM, columns(consumer, received)).all()
-    if not answers or answers[-1][1] is not None:
+    if not answers:
         raise Misuse("inbox_floor has no row: run shared/messaging/schema/inbox.sql")
-    return answers[-1][0], {event_id: (fresh, payload_hash) for event_id, fresh, payload_hash in answers[:-1]}
+    return answers[-1][0], {event_id: payload_hash for event_id, payload_hash in answers[:-1]}  # noqa: C416  typed
 
 
 def columns(consumer: str, received: Sequence[Received]) -> dict[str, object]:
     """An id may be in a batch more than once, in a statement only once: the first is claimed, the copies counted."""
-    copies = Counter(r.event.id for r in received)
-    first = {r.event.id: r for r in reversed(received)}
-    batch = [first[event_id] for event_id in sorted(first, key=attrgetter("int"))]
+    batch: list[Received] = []
+    copies: list[int] = []
+    for r in sorted(received, key=lambda r: r.event.id.int):
+        if batch and r.event.id.int == batch[-1].event.id.int:
+            copies[-1] += 1
+        else:
+            batch.append(r)
+            copies.append(1)
     return {
         "consumer": consumer,
         "ids": [r.event.id for r in batch],
         "hashes": [r.payload_hash for r in batch],
-        "copies": [copies[r.event.id] for r in batch],
+        "copies": copies,
         "topics": [r.topic for r in batch],
         "partitions": [r.partition for r in batch],
         "offsets": [r.offset for r in batch],

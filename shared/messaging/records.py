@@ -63,6 +63,8 @@ def parse(record: Record, contracts: Contracts) -> Received | Unreadable:
         return Received(*place, events.decode(r.value, contracts))
     except Permanent as problem:
         return Unreadable(*place, id_of(r.value), problem)
+    except Exception as error:  # noqa: BLE001  a contract with a bug must not stand in the way of the other events
+        return Unreadable(*place, id_of(r.value), Permanent(f"reading it failed: {error!r}"))
 
 
 def digest(value: bytes | None) -> bytes:

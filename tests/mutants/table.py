@@ -20,42 +20,42 @@ MUTANTS = [
     Mutant(
         "inbox claim: every delivery is fresh",
         "shared/messaging/inbox.py",
-        "RETURNING event_id, old.event_id IS NULL AS fresh, payload_hash",
-        "RETURNING event_id, true AS fresh, payload_hash",
+        "FROM claimed WHERE NOT fresh",
+        "FROM claimed WHERE false",
         "tests/integration/test_inbox.py",
     ),
     Mutant(
         "hash check: other bytes under a known id are a duplicate",
         "shared/messaging/inbox.py",
-        "elif answer[1] != r.payload_hash and not known.same_event(r.event.id, r.payload_hash, answer[1]):",
+        "elif first != r.payload_hash and not known.same_event(r.event.id, r.payload_hash, first):",
         "elif False:",
         "tests/integration/test_inbox.py",
     ),
     Mutant(
         "offset after commit: stored and told to Kafka before the transaction",
         "shared/messaging/consumer.py",
-        "            with Session(self._database) as session, session.begin():\n"
+        "            with self._session() as session, session.begin():\n"
         "                fresh, bad = self._claim(session, batch)\n",
-        "            with Session(self._database) as session, session.begin():\n"
+        "            with self._session() as session, session.begin():\n"
         "                self._store_offsets(session, batch)\n"
         "            self._tell_kafka(batch.next_offsets, wait_for_answer=True)\n"
-        "            with Session(self._database) as session, session.begin():\n"
+        "            with self._session() as session, session.begin():\n"
         "                fresh, bad = self._claim(session, batch)\n",
         "tests/failure/test_consumer_killed.py",
     ),
     Mutant(
         "sorted claim: two batches take shared ids in different orders",
         "shared/messaging/inbox.py",
-        'for event_id in sorted(first, key=attrgetter("int"))]',
-        "for event_id in first]",
+        "for r in sorted(received, key=lambda r: r.event.id.int):",
+        "for r in received:",
         "tests/integration/test_inbox.py -k opposite_orders",
-        also=("     ORDER BY d.event_id\n", ""),
+        also=(" WHERE d.in_time ORDER BY d.event_id\n", " WHERE d.in_time\n"),
     ),
     Mutant(
         "floor check: what the inbox has forgotten is let in",
         "shared/messaging/inbox.py",
-        "WHERE d.event_id >= guard.floor AND uuid_extract_timestamp",
-        "WHERE uuid_extract_timestamp",
+        "SELECT d.*, d.event_id >= guard.floor AND uuid_extract_timestamp",
+        "SELECT d.*, uuid_extract_timestamp",
         "tests/integration/test_inbox.py tests/integration/test_retention.py",
     ),
     Mutant(
@@ -114,7 +114,7 @@ MUTANTS = [
     Mutant(
         "what was received for a partition that is taken away is left to its new owner",
         "shared/messaging/consumer.py",
-        "            elif (topic_id, message.partition()) in self._stored:\n",
+        "            elif self._place_of(message) in self._stored:\n",
         "            else:\n",
         "tests/integration/test_consumer_buffer.py",
     ),
