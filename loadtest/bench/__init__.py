@@ -10,6 +10,8 @@ consumer.py   batched consumer against one transaction per message, no inbox, an
 relay.py      draining the outbox against a bare loop
 latency.py    commit → readable, commit → applied
 inbox.py      claims in a full inbox; dropping a day against deleting it
+http.py       the Order API against a bare endpoint
+pdf.py        invoices rendered, against plain WeasyPrint and by several workers
 sweeps.py     batch sizes, number of relays, WAL and statements per message
 
 report.py     the table on the terminal and the JSON file; pages.py the page and the plots

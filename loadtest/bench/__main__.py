@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loadtest.bench import consumer, http, inbox, latency, relay, report, sweeps
+from loadtest.bench import consumer, http, inbox, latency, pdf, relay, report, sweeps
 from loadtest.bench.figures import Figure
 from loadtest.bench.servers import Bench, started
 from shared.runtime import logs, process
@@ -17,6 +17,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "latency": latency.measure,
     "inbox": inbox.measure,
     "http": http.measure,
+    "pdf": pdf.measure,
     "sweeps": sweeps.measure,
 }
 

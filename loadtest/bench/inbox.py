@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -38,14 +37,19 @@ DELETE = "DELETE FROM inbox WHERE event_id >= %s AND event_id < %s"
 
 
 def measure(bench: Bench) -> list[Figure]:
-    rows = 1_000_000 if bench.quick else 10_000_000
+    """A day after the other is filled; between them, claims of new events take turns with claims in an empty inbox."""
+    per_day = (1_000_000 if bench.quick else 10_000_000) // DAYS
     with ExitStack() as stack:
-        empty = stack.enter_context(_inbox(bench, 0))
-        full = stack.enter_context(_inbox(bench, rows // DAYS))
-        return [_claims(bench, empty, full, rows), *_days(bench, full, rows // DAYS)]
+        empty, full = (stack.enter_context(_inbox(bench)) for _ in range(2))
+        figures: list[Figure] = []
+        for days in range(1, DAYS + 1):
+            _fill_day(bench, full, DAYS - days, per_day)
+            if days in (1, 3, DAYS):
+                figures.extend(_claims(bench, empty, full, days * per_day, last=days == DAYS))
+        return [*figures, *_days(bench, full, per_day)]
 
 
-def _claims(bench: Bench, empty: str, full: str, rows: int) -> Figure:
+def _claims(bench: Bench, empty: str, full: str, rows: int, *, last: bool) -> Iterator[Figure]:
     batches = 20 if bench.quick else 60
     with ExitStack() as stack:
         ways: dict[str, Callable[[], float]] = {}
@@ -55,7 +59,11 @@ def _claims(bench: Bench, empty: str, full: str, rows: int) -> Figure:
             claimed(engine, 5)  # the connection, its statements and the pages it needs
             ways[name] = lambda engine=engine: claimed(engine, batches)  # type: ignore[misc]
         rates = in_turn(ways, rounds=2 * bench.rounds, unit="/s", say=bench.say)
-    return ratio("inbox", f"claims with {rows:,} rows against an empty inbox", *rates.values(), at_least=0.8)
+    filled, emptied = rates.values()
+    if last:
+        yield ratio("inbox", f"claims with {rows:,} rows against an empty inbox", filled, emptied, at_least=0.8)
+        yield Figure("inbox size", "0", Series("rate", "/s", emptied.runs))
+    yield Figure("inbox size", f"{rows:,}", Series("rate", "/s", filled.runs))
 
 
 def claimed(engine: Engine, batches: int) -> float:
@@ -79,45 +87,25 @@ def _received(number: int) -> Received:
 def _days(bench: Bench, url: str, rows: int) -> Iterator[Figure]:
     """The oldest day is dropped, the next one deleted, and so on: all have the same number of rows."""
     bench.say(f"inbox: a day of {rows:,} rows dropped, and deleted")
-    gone, dropped, deleted = [], [], []
+    dropped, deleted, vacuumed = [], [], []
     with psycopg.connect(url, autocommit=True) as connection:
         for age in range(DAYS - 1, 1, -2):
-            oldest, following, *_ = retention.partitions(connection, "inbox")
-            with ThreadPoolExecutor(1) as watcher, psycopg.connect(url, autocommit=True) as eyes:
-                watching = watcher.submit(_until_gone, eyes, oldest.name)
-                dropped.append(_timed(lambda age=age: drop(connection, keep_days=age - 1)))  # type: ignore[misc]
-                gone.append(watching.result())
+            following = retention.partitions(connection, "inbox")[1]
+            dropped.append(_timed(lambda age=age: drop(connection, keep_days=age - 1)))  # type: ignore[misc]
             deleted.append(_timed(lambda day=following: delete(connection, day, rows)))  # type: ignore[misc]
+            name = following.name
+            vacuumed.append(_timed(lambda name=name: connection.execute(f'VACUUM "{name}"')))  # type: ignore[misc]
             drop(connection, keep_days=age - 2)  # what the deletion left behind
-            bench.say(
-                f"  gone in {gone[-1]:.1f} ms ({dropped[-1]:.1f} with its files), deleted in {deleted[-1]:,.0f} ms"
-            )
-    series = [
+            bench.say(f"  dropped {dropped[-1]:.1f} ms, deleted {deleted[-1]:,.0f} ms, VACUUM {vacuumed[-1]:,.0f} ms")
+    drops, deletions, vacuums = (
         Series(name, "ms", tuple(runs))
-        for name, runs in (("drop: gone", gone), ("drop: files removed too", dropped), ("delete", deleted))
-    ]
-    seen, whole, deletion = series
-    # A drop takes as long for any number of rows, a deletion does not: the bar is 100 × for a million.
-    name = f"dropping a day of {rows:,} rows against deleting it"
-    yield Figure(
-        "inbox", f"{name}, until nobody sees or waits for it", Series("ratio", "×", deletion.over(seen)),
-        at_least=100 * rows / 1_000_000, beside=(seen, deletion),
-    )  # fmt: skip
-    yield Figure(
-        "inbox", f"{name}, until its files are removed", Series("ratio", "×", deletion.over(whole)), beside=(whole,)
+        for name, runs in (("drop", dropped), ("delete", deleted), ("VACUUM after it", vacuumed))
     )
-
-
-def _until_gone(connection: Connection, name: str) -> float:
-    """What another session notices. The first query waits behind the drop's lock, as a claim would.
-
-    PostgreSQL removes the files after the commit, when the locks are released: only the caller waits for that.
-    """
-    started = time.perf_counter()
-    while True:
-        connection.execute("SELECT FROM inbox LIMIT 0")
-        if connection.execute("SELECT FROM pg_class WHERE relname = %s", (name,)).fetchone() is None:
-            return (time.perf_counter() - started) * 1000
+    # A drop takes as long for any number of rows, a deletion does not: the bar is 100 × for a million.
+    yield Figure(
+        "inbox", f"dropping a day of {rows:,} rows against deleting it", Series("ratio", "×", deletions.over(drops)),
+        at_least=100 * rows / 1_000_000, beside=(drops, deletions, vacuums),
+    )  # fmt: skip
 
 
 def drop(connection: Connection, *, keep_days: int) -> None:
@@ -132,30 +120,35 @@ def delete(connection: Connection, day: Partition, rows: int) -> None:
         raise RuntimeError(f"{count} of {rows} rows deleted")
 
 
-def _timed(work: Callable[[], None]) -> float:
+def _timed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return (time.perf_counter() - started) * 1000
 
 
 @contextmanager
-def _inbox(bench: Bench, rows_per_day: int) -> Iterator[str]:
-    """Days before yesterday, yesterday and what there is of today, so that new claims meet a day that is full too."""
-    with bench.database() as url, psycopg.connect(url, autocommit=True) as connection:
-        schema.install(connection, "inbox")
-        retention.create_partitions(connection, "inbox", back_days=DAYS - 1)
-        now = datetime.now(UTC)
-        for age in range(DAYS - 1 if rows_per_day else -1, -1, -1):
-            midnight = datetime.combine(now.date() - timedelta(days=age), datetime.min.time(), UTC)
-            end = min(now, midnight + timedelta(days=1))
-            started, length = int(midnight.timestamp() * 1000), int((end - midnight).total_seconds() * 1000)
-            began = time.perf_counter()
-            with connection.transaction():
-                connection.execute("SET LOCAL synchronous_commit = off")
-                connection.execute(
-                    FILL, {"consumer": CONSUMER, "from_ms": started, "length_ms": length, "rows": rows_per_day}
-                )
-            bench.say(f"inbox: {midnight:%d %b} has {rows_per_day:,} rows ({time.perf_counter() - began:.1f} s)")
+def _inbox(bench: Bench) -> Iterator[str]:
+    with bench.database() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            schema.install(connection, "inbox")
+            retention.create_partitions(connection, "inbox", back_days=DAYS - 1)
+        yield url
+
+
+def _fill_day(bench: Bench, url: str, age: int, rows: int) -> None:
+    """Today as far as it has come, so that new claims meet a day that is full too."""
+    now = datetime.now(UTC)
+    midnight = datetime.combine(now.date() - timedelta(days=age), datetime.min.time(), UTC)
+    length = min(now, midnight + timedelta(days=1)) - midnight
+    began = time.perf_counter()
+    day = {
+        "consumer": CONSUMER, "from_ms": int(midnight.timestamp() * 1000),
+        "length_ms": int(length.total_seconds() * 1000), "rows": rows,
+    }  # fmt: skip
+    with psycopg.connect(url, autocommit=True) as connection:
+        with connection.transaction():
+            connection.execute("SET LOCAL synchronous_commit = off")
+            connection.execute(FILL, day)
         connection.execute("VACUUM ANALYZE inbox")
         connection.execute("CHECKPOINT")
-        yield url
+    bench.say(f"inbox: {midnight:%d %b} has {rows:,} rows ({time.perf_counter() - began:.1f} s)")

@@ -14,6 +14,8 @@ PAGE = PROJECT / "docs" / "reference" / "benchmarks.md"
 PLOTS = {
     "batch size": "Events per second by batch size of the consumer",
     "relays": "Rows per second by number of relays",
+    "workers": "Invoices rendered per second by number of workers",
+    "inbox size": "Claims per second by rows in the inbox",
 }
 WIDTH, BAR, GAP, LABEL = 720, 22, 8, 90
 

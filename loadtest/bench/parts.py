@@ -9,7 +9,6 @@ from uuid import UUID
 
 import orjson
 from confluent_kafka import Consumer
-from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
 from loadtest.bench import invoicing, orders
@@ -32,14 +31,14 @@ def produce(url: str, topic: str, rate: float, count: int, answers: "Queue[Any]"
     _begin()
     sessions = sessionmaker(database.engine(url, "bench-producer"))
     hinter = Hinter(url).watch(sessions)
-    insert = text("INSERT INTO orders (id, total) VALUES (:id, :total)")
+    insert = "INSERT INTO orders (id, total) VALUES (%s, %s)"
     committed: dict[UUID, int] = {}
     made = [orders.confirmed(number) for number in range(count)]
     started = time.monotonic()
     for number, event in enumerate(made):
         time.sleep(max(0.0, started + number / rate - time.monotonic()))
         with sessions.begin() as session:
-            session.execute(insert, {"id": event.data.order_id, "total": event.data.total})
+            session.connection().exec_driver_sql(insert, (event.data.order_id, event.data.total))
             outbox.add(session, event, topic=topic, key=event.subject, contracts=CONTRACTS)
         committed[event.id] = time.monotonic_ns()
     hinter.close()

@@ -1,75 +1,75 @@
-"""How fast invoices are rendered: `python -m loadtest.bench.pdf`.
+"""How fast invoices are rendered: against plain WeasyPrint per core, and by one to four worker processes.
 
-per core   our renderer against plain `HTML(string=…).write_pdf()` of the same invoice and the same style, in turns, in
-           processor time, so that what else the machine does counts little
-workers    invoices per second of two processes against one, by the clock; needs two idle cores
+per core   our renderer against `HTML(string=…).write_pdf()` of the same invoice and the same style, in processor time,
+           so that what else the machine does counts little
+workers    invoices per second by the clock: needs as many idle cores as workers
 """
 
-import argparse
 import multiprocessing
-import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from uuid import UUID
 
 from weasyprint import HTML
 
+from loadtest.bench.figures import Figure, Series, in_turn, ratio
+from loadtest.bench.servers import Bench
 from services.billing import amounts
 from services.billing.invoice import Customer, Invoice, Line
 from services.billing.pdf import BASE, TEMPLATES, Renderer
 
-
-@dataclass(frozen=True)
-class PerCore:
-    plain_ms: float
-    ours_ms: float
-
-    @property
-    def ratio(self) -> float:
-        return self.plain_ms / self.ours_ms
+LINES = 3
+WORKERS = (1, 2, 3, 4)
 
 
-@dataclass(frozen=True)
-class Workers:
-    one_per_s: float
-    two_per_s: float
-
-    @property
-    def ratio(self) -> float:
-        return self.two_per_s / self.one_per_s
+def measure(bench: Bench) -> list[Figure]:
+    return [per_core(bench), *workers(bench)]
 
 
-def per_core(*, rounds: int = 60, lines: int = 3) -> PerCore:
-    renderer, wanted = Renderer(), invoice(lines)
+def per_core(bench: Bench) -> Figure:
+    bench.say("pdf: our renderer against plain WeasyPrint, per second of one core")
+    renderer, wanted = Renderer(), invoice(LINES)
     style = f"<style>{(TEMPLATES / 'invoice.css').read_text()}</style>"
     source = renderer.html(wanted).replace("<body>", f"{style}<body>", 1)
-
-    def plain() -> None:
-        HTML(string=source, base_url=BASE).write_pdf()
-
-    def ours() -> None:
-        renderer.pdf(wanted)
-
-    took: dict[Callable[[], None], list[float]] = {plain: [], ours: []}
-    for _ in range(rounds):
-        for render, times in took.items():
-            started = time.process_time()
-            render()
-            times.append(time.process_time() - started)
-    return PerCore(statistics.median(took[plain]) * 1000, statistics.median(took[ours]) * 1000)
+    ways: dict[str, Callable[[], float]] = {
+        "our renderer": lambda: _per_core_second(lambda: renderer.pdf(wanted)),
+        "plain write_pdf()": lambda: _per_core_second(lambda: HTML(string=source, base_url=BASE).write_pdf()),
+    }
+    for warm_up in ways.values():
+        warm_up()
+    rates = in_turn(ways, rounds=2 * bench.rounds, unit="per core second", say=bench.say)
+    return ratio("pdf", "our renderer against plain write_pdf()", *rates.values(), at_least=1.8)
 
 
-def workers(*, invoices: int = 200, lines: int = 3) -> Workers:
-    rates = []
-    for processes in (1, 2):
-        with multiprocessing.get_context("spawn").Pool(processes, initializer=_prepare, initargs=(lines,)) as pool:
-            pool.map(_render, range(4 * processes), chunksize=1)  # all have started
-            started = time.perf_counter()
-            pool.map(_render, range(invoices), chunksize=5)
-            rates.append(invoices / (time.perf_counter() - started))
-    return Workers(*rates)
+def _per_core_second(render: Callable[[], object], times: int = 20) -> float:
+    started = time.process_time()
+    for _ in range(times):
+        render()
+    return times / (time.process_time() - started)
+
+
+def workers(bench: Bench) -> Iterator[Figure]:
+    """One to four processes, in turn. More than there are cores shows that these are the limit."""
+    invoices = 60 if bench.quick else 200
+    bench.say(f"pdf: {invoices} invoices by {WORKERS[0]} to {WORKERS[-1]} workers")
+    ways: dict[str, Callable[[], float]] = {
+        f"{number} worker(s)": lambda number=number: _rendered(number, invoices)  # type: ignore[misc]
+        for number in WORKERS
+    }
+    rates = in_turn(ways, rounds=bench.rounds, unit="/s", say=bench.say)
+    one, two, *_ = rates.values()
+    yield ratio("pdf", "two workers against one", two, one, at_least=1.7)
+    for number, rate in zip(WORKERS, rates.values(), strict=True):
+        yield Figure("workers", f"{number}", Series("rate", "/s", rate.runs))
+
+
+def _rendered(processes: int, invoices: int) -> float:
+    with multiprocessing.get_context("spawn").Pool(processes, initializer=_prepare) as pool:
+        pool.map(_render, range(4 * processes), chunksize=1)  # all have started
+        started = time.perf_counter()
+        pool.map(_render, range(invoices), chunksize=5)
+        return invoices / (time.perf_counter() - started)
 
 
 def invoice(lines: int) -> Invoice:
@@ -89,23 +89,10 @@ _renderer: Renderer
 _invoice: Invoice
 
 
-def _prepare(lines: int) -> None:
+def _prepare() -> None:
     global _renderer, _invoice
-    _renderer, _invoice = Renderer(), invoice(lines)
+    _renderer, _invoice = Renderer(), invoice(LINES)
 
 
 def _render(_number: int) -> int:
     return len(_renderer.pdf(_invoice))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m loadtest.bench.pdf", description=__doc__)
-    parser.add_argument("--lines", type=int, default=3, help="lines on the invoice")
-    arguments = parser.parse_args()
-    core, two = per_core(lines=arguments.lines), workers(lines=arguments.lines)
-    print(f"per core   {core.ratio:.2f} × plain write_pdf()   ({core.ours_ms:.1f} ms against {core.plain_ms:.1f} ms)")
-    print(f"workers    {two.ratio:.2f} × with two             ({two.two_per_s:.1f}/s against {two.one_per_s:.1f}/s)")
-
-
-if __name__ == "__main__":
-    main()

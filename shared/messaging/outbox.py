@@ -15,7 +15,6 @@ import orjson
 import psycopg
 from psycopg import Connection
 from sqlalchemy import event as alchemy_events
-from sqlalchemy import text
 from sqlalchemy.orm import Session, sessionmaker
 
 from shared.messaging import event as events
@@ -29,10 +28,10 @@ HEADERS = orjson.dumps({"content-type": "application/cloudevents+json; charset=U
 MAX_AHEAD = timedelta(hours=1)
 _ADDED = "outbox rows were added"
 
-INSERT = text(
-    "INSERT INTO outbox (event_id, topic, key, value, headers)"
-    " VALUES (:event_id, :topic, :key, :value, CAST(:headers AS jsonb))"
-)
+INSERT = """
+INSERT INTO outbox (event_id, topic, key, value, headers)
+VALUES (%(event_id)s, %(topic)s, %(key)s, %(value)s, %(headers)s::jsonb)
+"""
 
 
 def add(session: Session, event: Event, *, topic: str, key: str, contracts: Contracts) -> None:
@@ -46,7 +45,7 @@ def add(session: Session, event: Event, *, topic: str, key: str, contracts: Cont
     with translated():
         # The aggregate's UPDATE may still be pending in the session: it must hold its lock before seq is drawn.
         session.flush()
-        session.execute(INSERT, row)
+        session.connection().exec_driver_sql(INSERT, row)
     session.info[_ADDED] = True
 
 
