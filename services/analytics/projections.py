@@ -21,27 +21,27 @@ from shared.messaging.records import Received
 
 COUNT_ORDERS = """
 INSERT INTO counted_orders (order_id, event_id)
-SELECT * FROM unnest(%s::uuid[], %s::uuid[]) AS o (order_id, event_id) ORDER BY order_id
+SELECT * FROM unnest(%b::uuid[], %b::uuid[]) AS o (order_id, event_id) ORDER BY order_id
 ON CONFLICT (order_id) DO NOTHING
 """
 ADD_DAYS = """
 INSERT INTO daily_sales AS s (day, currency, orders, revenue)
-SELECT * FROM unnest(%s::date[], %s::text[], %s::bigint[], %s::bigint[])
+SELECT * FROM unnest(%b::date[], %b::text[], %b::bigint[], %b::bigint[])
 ON CONFLICT (day, currency) DO UPDATE SET orders = s.orders + excluded.orders, revenue = s.revenue + excluded.revenue
 """
 ADD_MINUTES = """
 INSERT INTO minute_sales AS s (minute, currency, orders, revenue)
-SELECT * FROM unnest(%s::timestamptz[], %s::text[], %s::bigint[], %s::bigint[])
+SELECT * FROM unnest(%b::timestamptz[], %b::text[], %b::bigint[], %b::bigint[])
 ON CONFLICT (minute, currency) DO UPDATE SET orders = s.orders + excluded.orders, revenue = s.revenue + excluded.revenue
 """
 ADD_PRODUCTS = """
 INSERT INTO product_sales AS s (sku, currency, units, revenue)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[])
+SELECT * FROM unnest(%b::text[], %b::text[], %b::bigint[], %b::bigint[])
 ON CONFLICT (sku, currency) DO UPDATE SET units = s.units + excluded.units, revenue = s.revenue + excluded.revenue
 """
 NAME_PRODUCTS = """
 INSERT INTO product_names AS n (sku, named_at, name)
-SELECT * FROM unnest(%s::text[], %s::timestamptz[], %s::text[])
+SELECT * FROM unnest(%b::text[], %b::timestamptz[], %b::text[])
 ON CONFLICT (sku) DO UPDATE SET name = excluded.name, named_at = excluded.named_at
  WHERE (excluded.named_at, excluded.name) > (n.named_at, n.name)
 """

@@ -9,20 +9,23 @@ next    worker.py
 from collections import defaultdict
 from collections.abc import Sequence
 
-import orjson
+from pydantic import TypeAdapter
 from sqlalchemy.orm import Session
 
 from services.billing import amounts, numbering
-from shared.contracts.orders_confirmed import OrderConfirmed
+from shared.contracts.orders_confirmed import Line, OrderConfirmed
 from shared.messaging import tasks
 from shared.messaging.errors import Invalid, Permanent
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received
 
+LINES = TypeAdapter(list[Line])
+
+# %b: arrays of texts in the binary format. In the other one psycopg has to quote every element, eight times the work.
 INVOICE = """
 INSERT INTO invoices (series, number, order_id, event_id, currency, customer, lines, net, tax, gross)
-SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::uuid[], %s::uuid[], %s::text[], %s::jsonb[], %s::jsonb[],
-                     %s::bigint[], %s::bigint[], %s::bigint[])
+SELECT * FROM unnest(%b::integer[], %b::bigint[], %b::uuid[], %b::uuid[], %b::text[], %b::text[]::jsonb[],
+                     %b::text[]::jsonb[], %b::bigint[], %b::bigint[], %b::bigint[])
 """
 
 
@@ -65,8 +68,8 @@ def _insert(session: Session, series: int, received: Sequence[Received]) -> None
         [order.order_id for order in orders],
         [r.event.id for r in received],
         [order.currency for order in orders],
-        [orjson.dumps(order.customer.model_dump()).decode() for order in orders],
-        [orjson.dumps([line.model_dump() for line in order.lines]).decode() for order in orders],
+        [order.customer.model_dump_json() for order in orders],
+        [LINES.dump_json(order.lines).decode() for order in orders],
         [order.total for order in orders],
         taxes,
         [order.total + tax for order, tax in zip(orders, taxes, strict=True)],
