@@ -1,7 +1,6 @@
 """What the first lines of every looping process do: logs, failpoints, signals, the operations port."""
 
 import gc
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -28,14 +27,12 @@ class Process:
 
 
 def tune_interpreter() -> None:
-    """For a process that handles batches, with one thread decoding the next while another waits for the database."""
+    """For a process that handles batches."""
     # The objects of a batch live until its commit, and hardly any are in cycles. By default the collector looks at them
     # again after every 700 new ones: a quarter of a consumer's time.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
-    # By default a thread whose answer has come waits up to 5 ms for the other one to let it go on, at every statement.
-    sys.setswitchinterval(0.0005)
 
 
 def begin(settings: ProcessSettings, *, ready: Sequence[Check] = ()) -> Process:

@@ -10,8 +10,7 @@ import shared.messaging
 from infra.native.stack import PROJECT
 
 MESSAGING = PROJECT / "shared" / "messaging"
-MOST_LINES = 1520
-"""About 1,500; by the count below it is 1,501 today."""
+MOST_LINES = 1500
 
 
 def lines_of_code(file: Path) -> int:
