@@ -22,16 +22,18 @@ ORDERS = 12
 class Shop:
     """The settled shop, and databases of a test's own to break."""
 
-    def __init__(self, postgres: str, kafka: str, folder: Path) -> None:
+    def __init__(
+        self, postgres: str, kafka: str, folder: Path, *, orders: int = ORDERS, pdf: bytes = b"%PDF-1.7 small"
+    ) -> None:
         self._postgres, self.kafka, self.ledger = postgres, kafka, folder / "ledger.jsonl"
         self.topic = streams.create_topic(kafka, settled_shop.PARTITIONS)
-        self.settled = list(settled_shop.orders(ORDERS))
+        self.settled = list(settled_shop.orders(orders))
         self._templates = {name: f"audit_{name}_{uuid4().hex[:8]}" for name in DATABASES}
         for template in self._templates.values():
             self._admin(f'CREATE DATABASE "{template}"')
         urls = {name: self._url(template) for name, template in self._templates.items()}
         settled_shop.prepare(urls)
-        settled_shop.write(urls, kafka, self.topic, folder / "mails", self.settled, b"%PDF-1.7 small")
+        settled_shop.write(urls, kafka, self.topic, folder / "mails", self.settled, pdf)
         self.sink = Sink(folder)
         self.whole = {name: self.copy(name) for name in DATABASES}
 
