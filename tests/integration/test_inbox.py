@@ -158,7 +158,7 @@ def test_ten_workers_with_the_same_events_apply_each_once(engine: Engine, databa
 
 def test_overlapping_batches_in_opposite_orders_do_not_deadlock(engine: Engine, database_url: str) -> None:
     """Each batch is claimed in the order of ids, so that the second waits and neither has to be thrown back."""
-    deliveries = [streams.received(streams.order(), offset=n) for n in range(400)]
+    deliveries = [streams.received(streams.order(), offset=n) for n in range(3000)]
     start = threading.Barrier(4)
 
     def work(worker: int) -> int:
@@ -168,7 +168,7 @@ def test_overlapping_batches_in_opposite_orders_do_not_deadlock(engine: Engine, 
             return len(inbox.claim(session, "billing", batch).fresh)
 
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(work, range(4))) == [0, 0, 0, 400]
+        assert sorted(pool.map(work, range(4))) == [0, 0, 0, 3000]
 
 
 def apply(engine: Engine, batch: list[Received], worker: int) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from infra.native.stack import PROJECT
 from tests.mutants.table import MUTANTS, Mutant
 
-SOURCE = ("infra", "services", "shared", "tests", "pyproject.toml", "docker-compose.yml")
+SOURCE = ("examples", "infra", "loadtest", "services", "shared", "tests", "pyproject.toml", "docker-compose.yml")
 LONGEST_S = 240
 
 
