@@ -135,7 +135,7 @@ class Bare:
 
     def write(self, connection: Connection) -> None:
         with connection.transaction():
-            connection.execute(inbox.CLAIM, self.claim)
+            connection.execute(inbox.CLAIM, {**self.claim, "letters_read": False})
             taken = connection.execute(TAKE_NUMBERS, self.block).fetchall()
             connection.execute(INVOICES, {**self.columns, "numbers": numbers(self.received, taken)})
             connection.execute(tasks.ADD, self.tasks)

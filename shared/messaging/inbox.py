@@ -25,6 +25,7 @@ from shared.messaging.records import Received
 # The floor is read FOR SHARE: the housekeeping that drops a partition either waits for this transaction or has raised
 # the floor first, and a row lock always sees the newest version. Ids outside [floor, an hour ahead] are not inserted.
 # ORDER BY: two batches that share ids must take them in the same order, or they deadlock.
+# Letters come first, in the same round trip: if there is one about any of these ids, nothing is claimed yet.
 CLAIM = """
 WITH guard AS MATERIALIZED (SELECT floor FROM inbox_floor FOR SHARE),
 delivered AS MATERIALIZED (
@@ -33,16 +34,20 @@ delivered AS MATERIALIZED (
                   %(topics)b::text[], %(partitions)b::int[], %(offsets)b::bigint[])
            AS d (event_id, payload_hash, copies, topic, partition, place), guard
 ),
+unread AS MATERIALIZED (
+    SELECT FROM dead_letters
+     WHERE NOT %(letters_read)s AND consumer = %(consumer)s AND event_id = ANY (%(ids)b) LIMIT 1
+),
 claimed AS (
     INSERT INTO inbox (consumer, event_id, payload_hash, deliveries, from_topic, from_partition, from_offset)
     SELECT %(consumer)s, d.event_id, d.payload_hash, d.copies, d.topic, d.partition, d.place
-      FROM delivered AS d WHERE d.in_time ORDER BY d.event_id
+      FROM delivered AS d WHERE d.in_time AND NOT EXISTS (SELECT FROM unread) ORDER BY d.event_id
     ON CONFLICT (consumer, event_id) DO UPDATE SET deliveries = inbox.deliveries + excluded.deliveries
     RETURNING event_id, old.event_id IS NULL AS fresh, payload_hash
 )
-SELECT event_id, payload_hash FROM claimed WHERE NOT fresh
-UNION ALL SELECT event_id, NULL FROM delivered WHERE NOT in_time
-UNION ALL SELECT floor, NULL FROM guard
+SELECT event_id, payload_hash, false FROM claimed WHERE NOT fresh
+UNION ALL SELECT event_id, NULL, false FROM delivered WHERE NOT in_time
+UNION ALL SELECT floor, NULL, EXISTS (SELECT FROM unread) FROM guard
 """
 
 
@@ -57,12 +62,15 @@ class Claim:
 
 def claim(session: Session, consumer: str, received: Sequence[Received], *, redriving: bool = False) -> Claim:
     """Never commits. A rollback hands every id to the next claimer. A redrive is allowed to take a parked event."""
-    result = Claim()
-    known = parking.known(session, consumer, [r.event.id for r in received])
-    candidates = [r for r in received if redriving or not known or _is_open_question(r, known, result)]
-    if not candidates:
+    result, candidates = Claim(), received
+    if not received:
         return result
-    floor, first_hash = _insert(session, consumer, candidates)
+    known = parking.known(session, consumer, received if redriving else ())
+    floor, first_hash, unread = _insert(session, consumer, candidates, letters_read=redriving)
+    if unread:  # rarely
+        known = parking.known(session, consumer, received)
+        candidates = [r for r in received if _is_open_question(r, known, result)]
+        floor, first_hash, _ = _insert(session, consumer, candidates, letters_read=True)
     for r in candidates:
         first = first_hash.setdefault(r.event.id, r.payload_hash)
         if first is r.payload_hash:
@@ -87,12 +95,17 @@ def _is_open_question(r: Received, known: parking.Known, result: Claim) -> bool:
     return True
 
 
-def _insert(session: Session, consumer: str, received: Sequence[Received]) -> tuple[UUID, dict[UUID, bytes | None]]:
-    """The floor, and what is not new: with the hash of its first payload, or None if it lies outside the window."""
-    answers = session.connection().exec_driver_sql(CLAIM, columns(consumer, received)).all()
+def _insert(
+    session: Session, consumer: str, received: Sequence[Received], *, letters_read: bool
+) -> tuple[UUID, dict[UUID, bytes | None], bool]:
+    """The floor; what is not new, with the hash of its first payload, or None if it lies outside the window; and
+    whether there are letters to read first."""
+    parameters = {**columns(consumer, received), "letters_read": letters_read}
+    answers = session.connection().exec_driver_sql(CLAIM, parameters).all()
     if not answers:
         raise Misuse("inbox_floor has no row: run shared/messaging/schema/inbox.sql")
-    return answers[-1][0], {event_id: payload_hash for event_id, payload_hash in answers[:-1]}  # noqa: C416  typed
+    floor, _, unread = answers[-1]
+    return floor, {event_id: payload_hash for event_id, payload_hash, _ in answers[:-1]}, unread
 
 
 def columns(consumer: str, received: Sequence[Received]) -> dict[str, object]:

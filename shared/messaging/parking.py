@@ -84,7 +84,7 @@ class Letter:
 
 
 class Known(defaultdict[UUID, list[Letter]]):
-    """The letters, open and closed, about the ids of a batch. Empty for nearly every batch."""
+    """The letters, open and closed, about the ids of a batch. There are none for nearly every batch."""
 
     def is_parked(self, event_id: UUID, payload_hash: bytes) -> bool:
         """Open, or decided against: either way a delivery must not apply it."""
@@ -102,12 +102,14 @@ class Known(defaultdict[UUID, list[Letter]]):
         return any(letter.has(one) and letter.has(other) for letter in self.get(event_id, ()))
 
 
-def known(session: Session, consumer: str, event_ids: Sequence[UUID]) -> Known:
+def known(session: Session, consumer: str, received: Sequence[Received]) -> Known:
     letters = Known(list)
+    if not received:
+        return letters
     rows = session.connection().exec_driver_sql(
         """SELECT event_id, payload_hash, repaired_hash, reason, outcome FROM dead_letters
             WHERE consumer = %s AND event_id = ANY(%b)""",
-        (consumer, list(event_ids)),
+        (consumer, [r.event.id for r in received]),
     )
     for event_id, *letter in rows:
         letters[event_id].append(Letter(*letter))

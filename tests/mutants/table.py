@@ -49,7 +49,15 @@ MUTANTS = [
         "for r in sorted(received, key=lambda r: r.event.id.int):",
         "for r in received:",
         "tests/integration/test_inbox.py -k opposite_orders",
-        also=(" WHERE d.in_time ORDER BY d.event_id\n", " WHERE d.in_time\n"),
+        also=("(SELECT FROM unread) ORDER BY d.event_id\n", "(SELECT FROM unread)\n"),
+    ),
+    Mutant(
+        "letters first: nobody asks whether there are any",
+        "shared/messaging/inbox.py",
+        "SELECT floor, NULL, EXISTS (SELECT FROM unread) FROM guard",
+        "SELECT floor, NULL, false FROM guard",
+        "tests/integration/test_dead_letters.py",
+        also=(" AND NOT EXISTS (SELECT FROM unread) ORDER BY", " ORDER BY"),
     ),
     Mutant(
         "floor check: what the inbox has forgotten is let in",
@@ -128,8 +136,8 @@ MUTANTS = [
     Mutant(
         "letters first: a redelivery applies a parked event",
         "shared/messaging/inbox.py",
-        "if redriving or not known or _is_open_question(r, known, result)]",
-        "]",
+        "for r in received if _is_open_question(r, known, result)]",
+        "for r in received]",
         "tests/integration/test_inbox.py tests/integration/test_dead_letters.py",
     ),
     Mutant(

@@ -17,7 +17,8 @@ import pytest
 from psycopg.pq import Trace
 
 MESSAGE = re.compile(rb"^([FB])\t\d+\t(\w+)", re.MULTILINE)
-ROUNDS = 3
+ROUNDS = 4
+"""One more, and psycopg would begin to prepare the statements in the middle of it."""
 WAL = "SELECT wal_bytes FROM pg_stat_get_backend_wal(%s)"
 
 
