@@ -47,7 +47,7 @@ class ConsumerSettings:
     topics: tuple[str, ...]
     bootstrap_servers: str
     batch_size: int = 500
-    linger_ms: int = 2
+    linger_ms: int = 0
     """How long a first record waits for company. Under load batches fill by themselves during the transaction."""
     poll_ms: int = 500
     """How long an idle step waits for a first record."""
