@@ -24,6 +24,7 @@ class WorkerSettings(ProcessSettings):
     smtp_timeout_s: float = Field(10.0, gt=0, description="for one whole mail; shorter than the lease")
     lease_s: float = Field(30.0, gt=0, description="longer than any rendering; after a crash a task waits so long")
     lease_most: int = Field(4, ge=1, le=100, description="tasks of a kind taken at once")
+    niceness: int = Field(10, ge=0, le=19, description="documents can wait: customers get the processor first")
     poll_s: float = Field(0.5, gt=0)
     max_attempts: int = Field(10, ge=1)
     first_retry_s: float = Field(1.0, ge=0)

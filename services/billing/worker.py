@@ -6,6 +6,7 @@ writes  PDFs and states of invoices; talks SMTP
 next    carry_out.py
 """
 
+import os
 from functools import partial
 
 from sqlalchemy import Engine
@@ -21,6 +22,7 @@ from shared.runtime.settings import load
 
 def main() -> None:
     settings = load(WorkerSettings)
+    os.nice(settings.niceness)
     engine = database.engine(settings.database_url, settings.process, pool_size=2)
     running = process.begin(settings, ready=[database.answers(engine)])
     running.run_forever(create(engine, settings).step, idle_s=settings.poll_s, retry_on=(Transient,))
