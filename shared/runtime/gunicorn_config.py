@@ -18,7 +18,8 @@ workers = int(os.environ.get("HTTP_WORKERS", "1"))
 threads = int(os.environ.get("HTTP_THREADS", "4"))
 worker_class = "gthread"
 graceful_timeout = 10
-keepalive = 15
+# A client that asks again on a connection in the moment in which it is closed for being idle sees a failure. Rarely.
+keepalive = 75
 # The default control socket has one fixed path per user: several services would fight for it.
 control_socket_disable = True
 # gunicorn's heartbeat file must not be on a disk; containers have /dev/shm too.
@@ -53,6 +54,13 @@ def post_fork(_server: Any, _worker: Any) -> None:
         failpoints_token=settings.failpoints_token,
         shared_by_workers=True,
     ).start()
+
+
+def post_worker_init(_worker: Any) -> None:
+    """The application is loaded; it stays."""
+    from shared.runtime.process import tune_interpreter
+
+    tune_interpreter()
 
 
 def child_exit(_server: Any, worker: Any) -> None:

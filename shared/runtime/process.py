@@ -27,9 +27,9 @@ class Process:
 
 
 def tune_interpreter() -> None:
-    """For a process that handles batches."""
+    """For a process that handles batches, or requests."""
     # The objects of a batch live until its commit, and hardly any are in cycles. By default the collector looks at them
-    # again after every 700 new ones: a quarter of a consumer's time.
+    # again after every 700 new ones: a quarter of a consumer's time. And what was imported is there to stay.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
