@@ -59,8 +59,8 @@ chaos-ci: .venv/dev-installed ## two minutes of it, on a stack of its own
 .PHONY: crash crash-all
 crash: .venv/run-installed ## open one crash window: AT=billing.consumer.after_commit, ACTION=kill, pause or error
 	@$(OUTSIDE) loadtest.crash --at $(or $(AT),"") $(if $(ACTION),--action $(ACTION))
-crash-all: .venv/run-installed ## every crash window, by kill and by pause (about 20 minutes)
-	@$(OUTSIDE) loadtest.crash --all $(if $(ACTION),--action $(ACTION))
+crash-all: .venv/run-installed ## every crash window, by kill and by pause (about 20 minutes); ORDERS=5000 while orders pour in
+	@$(OUTSIDE) loadtest.crash --all $(if $(ACTION),--action $(ACTION)) $(if $(ORDERS),--orders $(ORDERS)) $(if $(RATE),--rate $(RATE))
 
 .PHONY: duplicate tamper poison late replay republish
 duplicate: .venv/run-installed ## publish an order's event again, TIMES=100 times, and see nothing happen

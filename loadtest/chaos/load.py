@@ -34,11 +34,15 @@ class Load:
         return sum(customer.retries for customer in self._customers)
 
     @property
+    def wanted(self) -> int:
+        return round(self.rate * self.duration_s)
+
+    @property
     def is_over(self) -> bool:
         return not any(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
-        turns, ledger = Turns(int(self.rate * self.duration_s), self.rate), Ledger(self.ledger)
+        turns, ledger = Turns(self.wanted, self.rate), Ledger(self.ledger)
         self._customers = [Customer(self.url, ledger) for _ in range(CUSTOMERS)]
         self._threads = [threading.Thread(target=self._shop, args=(c, turns)) for c in self._customers]
         for thread in self._threads:

@@ -50,23 +50,36 @@ class Sweep:
         self.failpoints: dict[str, dict[str, str]] = {entry["name"]: entry for entry in known}
 
     def crash(self, failpoint: str, action: str) -> Outcome:
+        fired, away_s = self.open(failpoint, action)
+        settled = settling.settle(self._places, 120, lambda _now: None)
+        verdicts = audit.run(self._places)
         process = self.failpoints[failpoint]["process"]
-        exact = f"pause:{self.sleep_s(failpoint)}" if action == "pause" else action
+        return Outcome(failpoint, self._exact(failpoint, action), process, fired, away_s, settled, verdicts)
+
+    def open(self, failpoint: str, action: str) -> tuple[bool, float]:
+        """Whether it fired, and for how long the process was away."""
+        process, exact = self.failpoints[failpoint]["process"], self._exact(failpoint, action)
         self._scene.room.post("/v1/faults/failpoint", name=failpoint, action=exact)
         self._say(f"{failpoint} is armed in {process}: {exact}, {self.failpoints[failpoint]['when']}")
         with ThreadPoolExecutor(1) as aside:
             provoked = aside.submit(windows.provoke, failpoint, self._scene)
             fired, away_s = self._watch(failpoint, process, action, provoked)
             provoked.result(120)
-        settled = settling.settle(self._places, 120, lambda _now: None)
-        verdicts = audit.run(self._places)
-        return Outcome(failpoint, exact, process, fired, away_s, settled, verdicts)
+        return fired, away_s
+
+    def order_comes_through(self) -> float:
+        """Seconds until an order that is placed now has its invoice: API, databases and Kafka are there."""
+        began = time.monotonic()
+        windows.invoice_of_new_order(self._scene)
+        return time.monotonic() - began
+
+    def _exact(self, failpoint: str, action: str) -> str:
+        return f"pause:{self.sleep_s(failpoint)}" if action == "pause" else action
 
     def sleep_s(self, failpoint: str) -> int:
         return SLEEPS_S.get(failpoint.split(".")[1], SHORT_SLEEP_S)
 
     def _watch(self, failpoint: str, process: str, action: str, provoked: "Future[None]") -> tuple[bool, float]:
-        """Whether it fired, and for how long the process was away."""
         if not self._until(lambda: not self._is_armed(failpoint, process), 60):
             self._scene.room.post("/v1/faults/disarm", name=failpoint)
             return False, 0.0

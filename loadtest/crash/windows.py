@@ -51,6 +51,11 @@ with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as billing:
 """
 
 
+def invoice_of_new_order(scene: Scene) -> Any:
+    order_id = scene.order()
+    return _until(lambda: _invoice(order_id))
+
+
 def forget_a_task(scene: Scene) -> None:
     """The worker stands still while its task is taken away; the reconciler, run by hand, finds the invoice."""
     subprocess.run([str(PROJECT / "infra" / "stack.sh"), "stop", "billing-worker"], cwd=PROJECT, check=True)
@@ -118,7 +123,7 @@ def provoke(failpoint: str, scene: Scene) -> None:
 def _invoice(order_id: str) -> Any:
     try:
         return _billing("GET", f"/v1/orders/{order_id}/invoice")
-    except urllib.error.HTTPError:
+    except OSError:  # 404, or billing-api's database is away
         return None
 
 
