@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -256,28 +256,32 @@ def test_a_rebalance_in_the_middle_of_a_batch_loses_and_doubles_nothing(stage: S
 
     def slow(session: Session, received: Sequence[Received]) -> None:
         entered.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         shop.invoice(session, received)
 
     stage.publish(*orders)
-    first = stage.consumer({"orders.confirmed": slow})
-    second = stage.consumer()
-    done = threading.Event()
-    thread = threading.Thread(target=drive, args=(first, done.is_set))
-    thread.start()
-    assert entered.wait(20)
-    joined = threading.Thread(target=drive, args=(second, done.is_set))
-    joined.start()
-    go_on.set()
-    try:
-        streams.eventually(lambda: stage.applied() == subjects(orders), "all applied")
-        streams.eventually(lambda: sorted(len(c._stored) for c in (first, second)) == [1, 1], "each has a partition")
-    finally:
-        done.set()
-        thread.join(20)
-        joined.join(20)
-        first.close()
-        second.close()
+    done, threads = threading.Event(), []
+    with ExitStack() as consumers:
+
+        def begin(handlers: Handlers | None = None) -> InboxConsumer:
+            consumer = consumers.enter_context(stage.consumer(handlers))
+            threads.append(threading.Thread(target=drive, args=(consumer, done.is_set)))
+            threads[-1].start()
+            return consumer
+
+        try:
+            first = begin({"orders.confirmed": slow})
+            assert entered.wait(60)
+            # Not earlier: a member that has joined and does not poll keeps the whole group waiting for it.
+            second = begin()
+            go_on.set()
+            streams.eventually(lambda: stage.applied() == subjects(orders), "all applied")
+            streams.eventually(lambda: sorted(len(c._stored) for c in (first, second)) == [1, 1], "each has a partition")
+        finally:
+            go_on.set()
+            done.set()
+            for thread in threads:
+                thread.join(20)
     assert stage.letters() == []
 
 
