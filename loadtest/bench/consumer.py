@@ -19,7 +19,7 @@ from loadtest.bench.servers import Bench
 from shared.contracts import CONTRACTS
 from shared.messaging import event as events
 from shared.messaging import records, retention, schema
-from shared.messaging.consumer import ConsumerSettings, InboxConsumer, _Batch
+from shared.messaging.consumer import SESSION, ConsumerSettings, InboxConsumer, _Batch
 from shared.messaging.errors import Permanent
 from shared.messaging.records import Received, Record
 from shared.runtime import database
@@ -76,7 +76,7 @@ class Place:
                 schema.install(connection, "inbox", "tasks")
                 retention.create_partitions(connection, "inbox", back_days=14)
             orders.publish(bench.kafka, topic, orders_on_topic)
-            engine = database.engine(url, "bench")
+            engine = database.engine(url, "bench", options=SESSION)
             yield cls(bench, topic, url, engine)
             engine.dispose()
 
@@ -144,7 +144,7 @@ def one_by_one(place: Place, count: int) -> float:
 
 def bare_inserts(place: Place, batches: list[Bare], count: int) -> float:
     place.emptied()
-    with psycopg.connect(place.url, autocommit=True) as connection:
+    with psycopg.connect(place.url, autocommit=True, options=SESSION) as connection:
         started = time.perf_counter()
         for batch in batches:
             batch.write(connection)

@@ -16,6 +16,7 @@ from loadtest.bench.servers import Bench
 from shared.contracts import CONTRACTS
 from shared.messaging import event as events
 from shared.messaging import inbox, records, retention, schema
+from shared.messaging.consumer import SESSION
 from shared.messaging.records import Received
 from shared.messaging.retention import Partition
 from shared.runtime import database
@@ -54,7 +55,7 @@ def _claims(bench: Bench, empty: str, full: str, rows: int, *, last: bool) -> It
     with ExitStack() as stack:
         ways: dict[str, Callable[[], float]] = {}
         for name, url in ((f"claims, {rows:,} rows", full), ("claims, empty inbox", empty)):
-            engine = database.engine(url, "bench")
+            engine = database.engine(url, "bench", options=SESSION)
             stack.callback(engine.dispose)
             claimed(engine, 5)  # the connection, its statements and the pages it needs
             ways[name] = lambda engine=engine: claimed(engine, batches)  # type: ignore[misc]

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from loadtest.bench import invoicing, orders
 from shared.contracts import CONTRACTS
+from shared.messaging import consumer as consumers
 from shared.messaging import outbox
 from shared.messaging.consumer import ConsumerSettings, InboxConsumer
 from shared.messaging.errors import Transient
@@ -81,7 +82,8 @@ def apply(url: str, kafka: str, topic: str, count: int, answers: "Queue[Any]") -
         taken.extend(r.event.id for r in received)
 
     settings = ConsumerSettings(f"bench_{topic.split('.')[1]}", (topic,), kafka)
-    with InboxConsumer(settings, database.engine(url, "bench"), {orders.TYPE: invoice}, CONTRACTS) as consumer:
+    engine = database.engine(url, "bench", options=consumers.SESSION)
+    with InboxConsumer(settings, engine, {orders.TYPE: invoice}, CONTRACTS) as consumer:
         while consumer.ready() is not None:
             consumer.step()
         answers.put(("ready", {}))

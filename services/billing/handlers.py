@@ -6,7 +6,7 @@ writes  invoice_series, invoices, tasks
 next    worker.py
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 from pydantic import TypeAdapter
@@ -41,11 +41,7 @@ class WrongTotal(Invalid):
 
 def invoice(session: Session, received: Sequence[Received]) -> None:
     _refuse_invoiced(session, received)
-    by_series: dict[int, list[Received]] = defaultdict(list)
-    for r in received:
-        by_series[r.partition].append(r)
-    for series, some in sorted(by_series.items()):
-        _insert(session, series, some)
+    _insert(session, received)
     tasks.add(session, "invoice.render", {str(r.event.data.order_id): {} for r in received})
 
 
@@ -59,12 +55,13 @@ def _refuse_invoiced(session: Session, received: Sequence[Received]) -> None:
         raise AlreadyInvoiced("an order was confirmed by two events")
 
 
-def _insert(session: Session, series: int, received: Sequence[Received]) -> None:
+def _insert(session: Session, received: Sequence[Received]) -> None:
     orders = [r.event.data for r in received]
     taxes = [_tax(order) for order in orders]
+    numbers = numbering.take(session, Counter(r.partition for r in received))
     columns = (
-        [series] * len(orders),
-        list(numbering.take(session, series, len(orders))),
+        [r.partition for r in received],
+        [next(numbers[r.partition]) for r in received],
         [order.order_id for order in orders],
         [r.event.id for r in received],
         [order.currency for order in orders],

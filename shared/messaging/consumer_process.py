@@ -12,6 +12,7 @@ from datetime import timedelta
 from pydantic import Field
 
 from shared.contracts import CONTRACTS
+from shared.messaging import consumer as consumers
 from shared.messaging import kafka, retention
 from shared.messaging.consumer import ConsumerSettings, InboxConsumer
 from shared.messaging.handlers import Handlers
@@ -30,7 +31,7 @@ class ConsumerProcessSettings(ProcessSettings):
 
 def run(consumer: str, settings: ConsumerProcessSettings, handlers: Handlers) -> None:
     """`consumer` names the group, the inbox rows and the failpoints."""
-    engine = database.engine(settings.database_url, settings.process)
+    engine = database.engine(settings.database_url, settings.process, options=consumers.SESSION)
     ready = [database.answers(engine), retention.ahead(engine, "inbox")]
     running = process.begin(settings, ready=ready)
     wanted = ConsumerSettings(consumer, tuple(handlers), settings.kafka_bootstrap, batch_size=settings.batch_size)

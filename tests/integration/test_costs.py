@@ -20,7 +20,7 @@ from services.billing.handlers import HANDLERS as INVOICING
 from services.orders.api import app_on, engine_of
 from shared.contracts import CONTRACTS
 from shared.messaging import outbox, retention
-from shared.messaging.consumer import ConsumerSettings, InboxConsumer
+from shared.messaging.consumer import SESSION, ConsumerSettings, InboxConsumer
 from shared.messaging.handlers import Handlers
 from shared.messaging.kafka import KafkaSettings
 from shared.messaging.relay import Relay, RelaySettings
@@ -112,7 +112,10 @@ def test_consuming_an_event_costs_what_it_did(
     with psycopg.connect(database_url, autocommit=True) as connection:
         retention.create_partitions(connection, "inbox", ahead_days=2)
     meter.watch(monkeypatch, "consumer")
-    topic, engine = streams.create_topic(kafka, partitions=1), database.engine(database_url, "consumer")
+    topic, engine = (
+        streams.create_topic(kafka, partitions=1),
+        database.engine(database_url, "consumer", options=SESSION),
+    )
     # It waits for a whole batch, so that there is one.
     chosen = ConsumerSettings(
         service, (topic,), kafka, batch_size=BATCH, linger_ms=30_000, window_check_s=RARELY_S, observe_s=RARELY_S

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from examples.inventory import reserve
 from shared.contracts import CONTRACTS
 from shared.messaging import outbox, replica_slot, tasks
-from shared.messaging.consumer import ConsumerSettings, InboxConsumer
+from shared.messaging.consumer import SESSION, ConsumerSettings, InboxConsumer
 from shared.messaging.errors import Permanent
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received
@@ -184,8 +184,8 @@ def main() -> None:
     stop = Stop.on_signals()
     replica_slot.IDLE_LIMIT_S = IMPATIENT_S
     running = consumer(
-        kind, name, database.engine(environment["DATABASE_URL"], name), environment["KAFKA"], environment["TOPIC"],
-        batch_size=10, session_timeout_ms=1000 * IMPATIENT_S, retry_limit_s=0.5,
+        kind, name, database.engine(environment["DATABASE_URL"], name, options=SESSION), environment["KAFKA"],
+        environment["TOPIC"], batch_size=10, session_timeout_ms=1000 * IMPATIENT_S, retry_limit_s=0.5,
         max_attempts=int(environment["MAX_ATTEMPTS"]),
     )  # fmt: skip
     with running:
