@@ -1,16 +1,21 @@
 """How fast the Order API is: placing and confirming, each against a bare endpoint that inserts one row.
 
-All three run under the same gunicorn settings, are asked over as many kept connections, and take turns.
+All three run under the same gunicorn settings, are asked over as many kept connections, and take turns. They are asked
+twice: by Locust, which takes as much of the machine as what it asks, and by a client that takes next to nothing.
 """
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from uuid import uuid4
 
 import orjson
@@ -57,33 +62,71 @@ def measure(bench: Bench) -> list[Figure]:
             serving("services.orders.api:create_app()", orders) as shop,
             serving(f"{bare_app.__name__}:create_app()", bare) as plain,
         ):
-            ways: dict[str, Callable[[], float]] = {
-                "bare: one row by Flask and SQLAlchemy": lambda: rate(plain, [post("/entries", ENTRY)] * count),
-                "place an order": lambda: rate(shop, [post("/v1/orders", ORDER) for _ in range(count)]),
-                "confirm an order": lambda: rate(shop, [post(path) for path in _drafts(orders, count)]),
-            }
-            for warm_up in ways.values():
-                warm_up()
-            bare_rate, place, confirm = in_turn(ways, rounds=bench.rounds, unit="requests/s", say=bench.say).values()
+            return [
+                figure
+                for client, ask in (("", rate), (" (Locust)", rate_by_locust))
+                for figure in _figures(bench, client, _ways(ask, plain, shop, orders, count))
+            ]
+
+
+def _ways(ask: "Ask", plain: str, shop: str, orders: str, count: int) -> dict[str, Callable[[], float]]:
+    return {
+        "bare: one row by Flask and SQLAlchemy": lambda: ask(plain, [Request("/entries", ENTRY)] * count),
+        "place an order": lambda: ask(shop, [Request("/v1/orders", ORDER) for _ in range(count)]),
+        "confirm an order": lambda: ask(shop, [Request(path) for path in _drafts(orders, count)]),
+    }
+
+
+def _figures(bench: Bench, client: str, ways: dict[str, Callable[[], float]]) -> list[Figure]:
+    for warm_up in ways.values():
+        warm_up()
+    named = {f"{name}{client}": way for name, way in ways.items()}
+    bare, place, confirm = in_turn(named, rounds=bench.rounds, unit="requests/s", say=bench.say).values()
     return [
-        ratio("order API", "place, against a bare insert", place, bare_rate, at_least=0.5),
-        ratio("order API", "confirm, against a bare insert", confirm, bare_rate, at_least=0.5),
+        ratio("order API", f"place, against a bare insert{client}", place, bare, at_least=0.5),
+        ratio("order API", f"confirm, against a bare insert{client}", confirm, bare, at_least=0.5),
     ]
 
 
-def post(path: str, body: bytes = b"") -> bytes:
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nIdempotency-Key: {uuid4().hex}\r\n"
-    )
-    return head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body
+@dataclass(frozen=True)
+class Request:
+    path: str
+    body: bytes = b""
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+    def over_http(self) -> bytes:
+        return (
+            f"POST {self.path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+            f"Idempotency-Key: {self.key}\r\nContent-Length: {len(self.body)}\r\n\r\n"
+        ).encode() + self.body
 
 
-def rate(address: str, requests: Sequence[bytes]) -> float:
-    """Requests per second. A plain socket, because a comfortable client would be slower than what it measures."""
-    threads = [
-        threading.Thread(target=_ask_all, args=(address, requests[number::CONNECTIONS]))
-        for number in range(CONNECTIONS)
-    ]
+Ask = Callable[[str, Sequence[Request]], float]
+"""Sends all requests to an address, and answers how many came through per second. A request that fails is an error."""
+
+
+def rate_by_locust(address: str, requests: Sequence[Request]) -> float:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        asked, answered = Path(folder, "requests.json"), Path(folder, "answers.json")
+        asked.write_text(json.dumps([(r.path, r.key, r.body.decode()) for r in requests]))
+        command = [
+            sys.executable, "-m", "locust", "-f", "loadtest/bench/shoppers.py", "--headless", "--only-summary",
+            "--users", str(CONNECTIONS), "--spawn-rate", str(CONNECTIONS), "--host", f"http://{address}",
+        ]  # fmt: skip
+        places = {"REQUESTS": str(asked), "ANSWERS": str(answered)}
+        done = subprocess.run(command, env={**os.environ, **places}, cwd=PROJECT, capture_output=True, text=True)
+        if not answered.exists():
+            raise RuntimeError(f"Locust did not come to its end:\n{done.stdout}{done.stderr}")
+        told = json.loads(answered.read_text())
+    if told["failures"]:
+        raise RuntimeError(f"{len(told['failures'])} requests failed, first {told['failures'][0]}")
+    return len(requests) / float(told["seconds"])
+
+
+def rate(address: str, requests: Sequence[Request]) -> float:
+    """A plain socket, because a comfortable client is slower than what it measures."""
+    sent = [request.over_http() for request in requests]
+    threads = [threading.Thread(target=_ask_all, args=(address, sent[n::CONNECTIONS])) for n in range(CONNECTIONS)]
     started = time.perf_counter()
     for thread in threads:
         thread.start()
