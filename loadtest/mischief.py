@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from psycopg.sql import SQL, Identifier
 
 from infra.native.stack import PROJECT
@@ -109,9 +109,12 @@ def _wait_until_read_again(places: PlacesSettings) -> None:
 
 
 def _rewind(places: PlacesSettings, group: str) -> int:
+    """To the first record that the topic still has: a position before it would be an alarm, and rightly so."""
     admin = AdminClient({"bootstrap.servers": places.kafka_bootstrap})
     found = admin.list_topics(places.topic, timeout=20).topics[places.topic].partitions
-    starts = [TopicPartition(places.topic, partition, 0) for partition in found]
+    asked = admin.list_offsets({TopicPartition(places.topic, p): OffsetSpec.earliest() for p in found})
+    firsts = {place.partition: answer.result(20).offset for place, answer in asked.items()}
+    starts = [TopicPartition(places.topic, partition, first) for partition, first in firsts.items()]
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -127,7 +130,7 @@ def _rewind(places: PlacesSettings, group: str) -> int:
             time.sleep(0.5)
     with psycopg.connect(places.database_url(group), autocommit=True) as database:
         row = database.execute("SELECT sum(next_offset) FROM consumer_offsets WHERE consumer = %s", (group,)).fetchone()
-    return int(row[0] or 0) if row else 0
+    return max(0, int(row[0] or 0) - sum(firsts.values())) if row else 0
 
 
 def republish(_room: ControlRoom, _places: PlacesSettings, given: Any) -> int:
