@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--handlers", default=os.environ.get("HANDLERS"), help="services.billing.handlers:HANDLERS")
     fix = command("repair", _repair, "store corrected bytes beside the original; then redrive")
     fix.add_argument("id", type=int)
-    fix.add_argument("file", type=Path, help="the corrected event, as JSON")
+    fix.add_argument("file", type=Path, help="the corrected event, as JSON; - reads it from standard input")
     for sub in (again, fix):
         sub.add_argument("--contracts", default=os.environ.get("CONTRACTS", "shared.contracts:CONTRACTS"))
     away = command("discard", _discard, "never apply it")
@@ -97,7 +97,8 @@ def _redrive(engine: Engine, given: argparse.Namespace) -> None:
 
 
 def _repair(engine: Engine, given: argparse.Namespace) -> None:
-    dead_letters.repair(engine, given.id, given.file.read_bytes(), _named(given.contracts))
+    value = sys.stdin.buffer.read() if str(given.file) == "-" else given.file.read_bytes()
+    dead_letters.repair(engine, given.id, value, _named(given.contracts))
     print(f"{given.id} repaired; the original bytes are kept; redrive it now")
 
 

@@ -19,7 +19,8 @@ from services.control_room.audit import ledger, mailbox, sorting, topic
 Row = tuple[Any, ...]
 
 # By event id: what Orders has emitted, what the topic holds, what each consumer remembers.
-OUTBOX_BY_EVENT = "SELECT event_id, key, sha256(value), published_at FROM outbox ORDER BY event_id"
+OUTBOX_BY_EVENT = """SELECT event_id, key, sha256(value), published_at FROM outbox
+                      WHERE topic = 'orders.confirmed' ORDER BY event_id"""
 INBOX = """SELECT event_id, payload_hash, deliveries, outcome, from_partition, from_offset FROM inbox
             WHERE consumer = '{}' ORDER BY event_id"""
 
