@@ -13,7 +13,7 @@ help: ## this list
 # ---- the stack -------------------------------------------------------------------------------------------------------
 
 .PHONY: up down clean ps logs kill stop start restart psql naive naive-down
-up: ## start everything and wait until it is healthy (Docker, or without it)
+up: ## start everything and wait until it is healthy (MODE=docker or native, PORT_OFFSET=1000)
 	@infra/stack.sh up
 down: ## stop everything; the data stays
 	@infra/stack.sh down
@@ -23,7 +23,7 @@ ps: ## what runs, and how it is
 	@infra/stack.sh ps
 logs: ## the last lines of the logs: S=orders-relay for one process, F=1 to follow
 	@infra/stack.sh logs $(if $(F),-f) $(S)
-kill: need-S ## kill -9 a process: S=billing-consumer
+kill: need-S ## kill -9 a process: S=billing-consumer (it comes back; under Docker after make start)
 	@infra/stack.sh kill $(S)
 stop: need-S ## stop a process: S=billing-worker
 	@infra/stack.sh stop $(S)
@@ -49,7 +49,7 @@ audit: .venv/run-installed ## was any order lost, doubled or changed? WAIT=60 to
 	@$(OUTSIDE) services.control_room.audit $(if $(ORDER),--order $(ORDER),--wait $(or $(WAIT),60)) $(ARGS)
 LOAD = $(if $(HEADLESS),--headless) $(if $(USERS),--users $(USERS)) $(if $(RATE),--rate $(RATE)) \
   $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SHAPE),--shape $(SHAPE)) $(if $(DRAIN),--drain $(DRAIN)) $(ARGS)
-load: .venv/run-installed .venv/load-installed ## Locust, then the audit: HEADLESS=1 RATE=20 MINUTES=1 SHAPE=limit DRAIN=900 ARGS=--help
+load: .venv/run-installed .venv/load-installed ## Locust, then the audit: HEADLESS=1 RATE=20 USERS=20 MINUTES=1 SHAPE=steady, ramp, spike or limit DRAIN=900
 	@$(OUTSIDE) loadtest.load $(LOAD)
 chaos: .venv/run-installed $(if $(NAIVE),naive) ## orders while all breaks, then the audit: SEED=7 MINUTES=10 RATE=12; NAIVE=1
 	@$(OUTSIDE) loadtest.chaos $(CHAOS) $(if $(NAIVE),--naive; status=$$?; $(MAKE) --no-print-directory naive-down; exit $$status)
@@ -97,7 +97,7 @@ test-mutants: .venv/dev-installed ## take out each protection in a copy, and see
 	@.venv/bin/python -m tests.support.servers .venv/bin/python -m tests.mutants $(M)
 test-docs: .venv/dev-installed .venv/run-installed ## run what README and tutorial print, and compare: C=05 for a chapter, WRITE=1 to correct
 	@.venv/bin/python -W ignore -m tests.docs $(C) $(if $(WRITE),--write)
-docs: .venv/docs-installed ## the docs as a site, in .run/site; the reference is written anew first
+docs: .venv/run-installed .venv/docs-installed ## the docs as a site, in .run/site; the reference is written anew first
 	@.venv/bin/python -W ignore -m infra.docs >/dev/null && .venv/bin/zensical build --strict --clean
 ci: lint types test chaos-ci ## what CI runs: lint, types, tests, two minutes of chaos
 lint: .venv/dev-installed ## style, and the rules of who may import whom
@@ -110,7 +110,7 @@ format: .venv/dev-installed ## put the code into shape
 # ---- measurements ----------------------------------------------------------------------------------------------------
 
 .PHONY: bench bench-page
-bench: .venv/dev-installed ## how fast the pattern is, against bars: QUICK=1 for a small run, ONLY=relay for a part of it
+bench: .venv/dev-installed .venv/load-installed ## how fast the pattern is, against bars: QUICK=1 for a small run, ONLY=consumer, relay, latency, inbox, http, pdf or sweeps
 	@.venv/bin/python -m loadtest.bench $(if $(QUICK),--quick) $(ONLY)
 bench-page: .venv/dev-installed ## write docs/reference/benchmarks.md from the figures of the last bench
 	@.venv/bin/python -m loadtest.bench.pages

@@ -8,11 +8,12 @@ cd "$(dirname "$0")/.."
 command=$1; shift
 
 choose_mode() {
+  command -v timeout >/dev/null 2>&1 && patience="timeout 10" || patience= # macOS has none
   if [ -n "${MODE:-}" ]; then mode=$MODE; reason="MODE=$MODE"
   elif [ -f .run/mode ]; then mode=$(cat .run/mode); reason="as the last make up"
   elif ! command -v docker >/dev/null 2>&1; then mode=native; reason="docker is not installed"
   elif ! docker compose version >/dev/null 2>&1; then mode=native; reason="docker has no compose plugin"
-  elif ! timeout 10 docker info >/dev/null 2>&1; then mode=native; reason="no Docker engine answers"
+  elif ! $patience docker info >/dev/null 2>&1; then mode=native; reason="no Docker engine answers"
   else mode=docker; reason="a Docker engine answers"
   fi
   case $mode in docker|native) ;; *) echo "MODE is docker or native, not '$mode'" >&2; exit 2 ;; esac

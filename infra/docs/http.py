@@ -10,6 +10,7 @@ from typing import Any
 
 from infra.docs.markdown import code, table
 from infra.native.stack import PROJECT
+from shared.runtime import ops
 
 APPS = {"orders": "Orders", "billing": "Billing", "analytics": "Analytics", "control_room": "Control room"}
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nowhere"
@@ -32,7 +33,8 @@ os._exit(0)
 
 
 def body() -> str:
-    return "\n\n".join(f"## {title}\n\n{_routes(name)}" for name, title in APPS.items())
+    apis = "\n\n".join(f"## {title}\n\n{_routes(name)}" for name, title in APPS.items())
+    return f"{apis}\n\n## The operations port of every process\n\n```text\n{ops.__doc__}```"
 
 
 def _routes(name: str) -> str:

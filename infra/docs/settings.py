@@ -1,6 +1,7 @@
 """Every process reads its environment once, at the start, into one frozen object; what is wrong is reported together,
 and nothing has been started. Units are in the names. Most people set only what the first table lists: variables of
-the compose file, in `.env` or before `make up`.
+the compose file, in `.env` (or before every `make up`). Two more are read by `make up` itself: `MODE` (docker or
+native) and `PORT_OFFSET` (natively: all ports so much higher).
 """
 
 import re
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import yaml
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
@@ -16,6 +18,8 @@ from infra.native.stack import PROJECT
 from shared.messaging.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import ProcessSettings
 
+VARIABLE = re.compile(r"\$\{([A-Z_]+):([-?])([^}]*)\}")
+MANY = 5
 MODULES = {
     "services.orders.settings": "Orders",
     "services.billing.settings": "Billing",
@@ -28,7 +32,7 @@ MODULES = {
 
 def body() -> str:
     parts = [
-        "## Variables of the compose file\n\n" + table(["variable", "default", "where"], _variables()),
+        "## Variables of the compose file\n\n" + table(["variable", "default", "read by"], _variables()),
         "## Every process\n\n" + _fields(ProcessSettings, BaseSettings),
         "## Every consumer\n\n" + _fields(ConsumerProcessSettings, ProcessSettings),
     ]
@@ -39,15 +43,16 @@ def body() -> str:
 
 
 def _variables() -> Iterator[list[str]]:
-    text = (PROJECT / "docker-compose.yml").read_text()
+    """With the anchors resolved, so that a variable stands beside every process that gets it."""
+    compose = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
     seen: dict[str, tuple[str, list[str]]] = {}
-    place = "every process"
-    for line in text.splitlines():
-        place = match[1] if (match := re.match(r"  ([a-z-]+): *(#.*)?$", line)) else place
-        for name, default in re.findall(r"\$\{([A-Z_]+):-([^}]*)\}", line):
-            seen.setdefault(name, (default, []))[1].append(place)
-    for name, (default, places) in sorted(seen.items()):
-        yield [code(name), code(default) or "(empty)", ", ".join(dict.fromkeys(places))]
+    for process, description in compose["services"].items():
+        for name, kind, default in VARIABLE.findall(str(description)):
+            told = "made by `make up`" if kind == "?" else code(default) or "(empty)"
+            seen.setdefault(name, (told, []))[1].append(process)
+    for name, (told, processes) in sorted(seen.items()):
+        distinct = list(dict.fromkeys(processes))
+        yield [code(name), told, ", ".join(distinct) if len(distinct) <= MANY else f"{len(distinct)} processes"]
 
 
 def _declared(module: str) -> list[type[BaseSettings]]:

@@ -78,11 +78,15 @@ def create(
 ) -> APIBlueprint:
     api = APIBlueprint("faults", __name__, url_prefix="/v1", tag="Faults")
     api.before_request(access.required())
-    answers: dict[str, Any] = {"security": "token", "responses": documented(403, 404, 409, 422, 503)}
+    answers: dict[str, Any] = {"security": "token", "responses": documented(200, 403, 404, 409, 422, 503)}
 
     @api.post("/orders")
     @api.input(Orders, arg_name="wanted")
-    @api.doc(summary="Place and confirm orders, in the background", **answers)
+    @api.doc(
+        summary="Place and confirm orders, in the background",
+        security="token",
+        responses=documented(202, 403, 409, 422, 503),
+    )
     def orders(wanted: Orders) -> tuple[dict[str, Any], int]:
         buyer.buy(wanted.count)
         if wanted.naive:
@@ -159,7 +163,7 @@ def create(
         return {"killed": wanted.process}
 
     @api.get("/failpoints")
-    @api.doc(summary="Every failpoint, and what is armed", security="token", responses=documented(403))
+    @api.doc(summary="Every failpoint, and what is armed", security="token", responses=documented(200, 403))
     def failpoints() -> dict[str, Any]:
         armed = ports.armed()
         known = [

@@ -49,7 +49,7 @@ class Decision(BaseModel):
 def create(settings: ControlRoomSettings, access: Access, journal: Journal) -> APIBlueprint:
     api = APIBlueprint("letters", __name__, url_prefix="/v1/letters", tag="Dead letters")
     api.before_request(access.required())
-    answers: dict[str, Any] = {"security": "token", "responses": documented(403, 404, 409, 503)}
+    answers: dict[str, Any] = {"security": "token", "responses": documented(200, 403, 404, 409, 503)}
 
     @api.get("")
     @api.doc(summary="The open letters of both consumers, newest first", **answers)

@@ -75,9 +75,10 @@ class Document(BaseModel):
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For `app.doc(responses=…)`: these answers are problems."""
+    """For `app.doc(responses=…)`: from 400 on these answers are problems."""
+    problem = {"content": {CONTENT_TYPE: {"schema": Document}}}
     return {
-        status: {"description": HTTPStatus(status).phrase, "content": {CONTENT_TYPE: {"schema": Document}}}
+        status: {"description": HTTPStatus(status).phrase, **(problem if status >= HTTPStatus.BAD_REQUEST else {})}
         for status in statuses
     }
 
