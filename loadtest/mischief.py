@@ -112,7 +112,7 @@ def _rewind(places: PlacesSettings, group: str) -> int:
     """To the first record that the topic still has: a position before it would be an alarm, and rightly so."""
     admin = AdminClient({"bootstrap.servers": places.kafka_bootstrap})
     found = admin.list_topics(places.topic, timeout=20).topics[places.topic].partitions
-    asked = admin.list_offsets({TopicPartition(places.topic, p): OffsetSpec.earliest() for p in found})
+    asked = admin.list_offsets({TopicPartition(places.topic, p): OffsetSpec.earliest() for p in found})  # type: ignore[no-untyped-call]
     firsts = {place.partition: answer.result(20).offset for place, answer in asked.items()}
     starts = [TopicPartition(places.topic, partition, first) for partition, first in firsts.items()]
     deadline = time.monotonic() + 30
