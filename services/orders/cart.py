@@ -30,8 +30,12 @@ class Cart(BaseModel):
         if quantity > 0:
             self.quantities[sku] = min(quantity, MAX_QUANTITY)
 
+    def sold(self, products: list[Product]) -> list[Product]:
+        """Not everything has a price in every currency."""
+        return [product for product in products if self.currency in product.prices]
+
     def lines(self, products: list[Product]) -> list[tuple[Product, int]]:
-        known = {product.sku: product for product in products}
+        known = {product.sku: product for product in self.sold(products)}
         return [(known[sku], quantity) for sku, quantity in self.quantities.items() if sku in known]
 
 

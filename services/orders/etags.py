@@ -24,7 +24,7 @@ def versions(if_match: str | None) -> Versions:
     tags = parse_etags(if_match)
     if tags.star_tag:
         return None
-    return [int(tag) for tag in tags.as_set() if tag.isascii() and tag.isdigit() and len(tag) < 10]
+    return [int(tag) for tag in tags.as_set() if tag and tag.isascii() and tag.isdigit() and len(tag) < 10]
 
 
 def required(if_match: str | None) -> Versions:

@@ -16,6 +16,7 @@ from services.orders.schemas import Order, WantedOrder
 from shared.runtime import failpoints
 
 SCOPE = "POST /v1/orders"
+"""A key belongs to one door: who knows a key of the API cannot ask for its order through the storefront."""
 
 # One statement for the order and all its lines; prices, names and the total are the database's.
 PLACE = f"""
@@ -31,8 +32,8 @@ SELECT placed.*, (SELECT {read_orders.LINES} FROM priced) AS lines FROM placed
 """  # noqa: S608  put together from constants
 
 
-def place(sessions: sessionmaker[Session], key: str, wanted: WantedOrder) -> Answer:
-    request = Request(SCOPE, key, wanted.model_dump_json().encode())
+def place(sessions: sessionmaker[Session], key: str, wanted: WantedOrder, *, scope: str = SCOPE) -> Answer:
+    request = Request(scope, key, wanted.model_dump_json().encode())
     with sessions.begin() as session:
         answer = idempotency.once(session, request, lambda: _created(_insert(session, uuid4(), wanted)))
         failpoints.hit("orders.api.before_commit")

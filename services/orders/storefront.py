@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy.orm import Session, sessionmaker
 
 from services.orders import cart as carts
-from services.orders import catalogue, money, read_orders
+from services.orders import catalogue, etags, money, read_orders
 from services.orders.cart import Cart
 from services.orders.confirm_order import confirm
 from services.orders.etags import OrderChanged
@@ -42,7 +42,8 @@ def storefront(sessions: sessionmaker[Session], billing_url: str) -> APIBlueprin
 
     @shop.get("/")
     def products() -> str:
-        return page("products.html", carts.read(request), products=catalogue.products(sessions))
+        cart = carts.read(request)
+        return page("products.html", cart, products=cart.sold(catalogue.products(sessions)))
 
     @shop.post("/cart")
     def put_into_cart() -> Response:
@@ -67,7 +68,7 @@ def storefront(sessions: sessionmaker[Session], billing_url: str) -> APIBlueprin
         if not cart.quantities:
             return make_response(redirect(url_for("shop.cart"), 303))
         try:
-            answer = place(sessions, cart.key, _wanted(cart, given))
+            answer = place(sessions, cart.key, _wanted(cart, given), scope="POST /checkout")
         except ValidationError as error:
             return make_response(cart_page(cart, given, _by_field(error)), 422)
         except KeyReused as reused:
@@ -82,9 +83,9 @@ def storefront(sessions: sessionmaker[Session], billing_url: str) -> APIBlueprin
 
     @shop.post("/orders/<uuid:order_id>/confirm")
     def confirm_order(order_id: UUID) -> Response:
-        version = request.form.get("version", type=int)
+        version = request.form.get("version")
         try:
-            first = confirm(sessions, order_id, seen=None if version is None else [version]).first
+            first = confirm(sessions, order_id, seen=etags.versions(None if version is None else f'"{version}"')).first
             seen = "confirmed" if first else "again"
         except OrderChanged:
             seen = "changed"

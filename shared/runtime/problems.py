@@ -10,7 +10,7 @@ from typing import Any
 from apiflask import APIFlask, HTTPError
 from flask import Response, json, request
 from pydantic import BaseModel
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from werkzeug.exceptions import HTTPException
 
@@ -45,6 +45,7 @@ def install(app: APIFlask) -> None:
     app.register_error_handler(HTTPException, lambda error: _of_flask(error).response())
     app.register_error_handler(OperationalError, lambda error: of_database(error).response())
     app.register_error_handler(InterfaceError, lambda error: of_database(error).response())
+    app.register_error_handler(InternalError, lambda error: _of_internal(error).response())
     app.register_error_handler(PoolTimeout, lambda error: of_database(error).response())
     app.register_error_handler(RecursionError, lambda _error: _TOO_DEEP.response())
     app.spec_processor(_described)
@@ -114,6 +115,18 @@ def of_database(error: Exception) -> Problem:
     cause = error.orig if isinstance(error, DBAPIError) else error
     logs.get().warning("the database did not answer", path=request.path, error=str(cause).splitlines()[0])
     return Problem(503, "database-away", "The database does not answer; try again.", headers={"Retry-After": "1"})
+
+
+SESSION_ENDED = {
+    "25006": "read only: the connection reached a server that was demoted in a failover",
+    "25P03": "idle_in_transaction_session_timeout",
+    "25P04": "transaction_timeout",
+}
+
+
+def _of_internal(error: InternalError) -> Problem:
+    """The server has ended a transaction that slept too long, or is no longer the one that writes; or there is a bug."""
+    return of_database(error) if getattr(error.orig, "sqlstate", None) in SESSION_ENDED else _unexpected(error)
 
 
 def _unexpected(error: Exception) -> Problem:

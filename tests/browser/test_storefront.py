@@ -3,16 +3,19 @@
 import json
 import re
 import threading
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import psycopg
 import pytest
 from flask.testing import FlaskClient
 from playwright.sync_api import Browser, Page, expect
 from werkzeug.serving import make_server
 
 from services.orders.api import app_on, engine_of
+from services.orders.cart import Cart
 from tests.browser.conftest import VIEWS, screenshot
 from tests.support.orders import place, rows, settings
 from tests.support.shopping import check_out, fill_cart
@@ -147,6 +150,36 @@ def test_a_form_of_another_site_is_refused(shop: FlaskClient, orders_url: str) -
         assert (refused.status_code, refused.mimetype) == (403, "text/html")
     assert rows(orders_url, "SELECT FROM outbox") == []
     assert shop.post(path, headers={"Origin": "http://localhost"}).status_code == 303
+
+
+def test_what_has_no_price_in_a_currency_is_not_shown_in_it(shop: FlaskClient, orders_url: str) -> None:
+    own = {"Origin": "http://localhost"}
+    shop.post("/cart", data={"sku": "cup", "add": "1"}, headers=own)
+    with psycopg.connect(orders_url) as connection:
+        connection.execute("DELETE FROM product_prices WHERE sku = 'cup' AND currency = 'EUR'")
+    for path in ("/", "/cart"):
+        answer = shop.get(path)
+        assert answer.status_code == 200
+        assert 'value="cup"' not in answer.text
+
+
+def test_a_key_of_the_api_opens_no_order_in_the_storefront(shop: FlaskClient, orders_url: str) -> None:
+    key = "0" * 32
+    theirs = place(shop, key=key)
+    cart = Cart(key=key, quantities={"cup": 1}).model_dump_json().encode()
+    shop.set_cookie("cart", urlsafe_b64encode(cart).decode())
+    given = {"name": "Eve", "email": "eve@example.org", "address": "Elsewhere"}
+    answer = shop.post("/checkout", data=given, headers={"Origin": "http://localhost"})
+    assert theirs["id"] not in answer.headers["Location"]
+    assert len(rows(orders_url, "SELECT FROM orders")) == 2
+
+
+@pytest.mark.parametrize("version", ["99999999999", "x", "", "²"])
+def test_a_version_that_no_order_has_confirms_nothing(shop: FlaskClient, orders_url: str, version: str) -> None:
+    own, path = {"Origin": "http://localhost"}, f"/orders/{place(shop)['id']}/confirm"
+    answer = shop.post(path, data={"version": version}, headers=own)
+    assert answer.headers["Location"].endswith("seen=changed")
+    assert rows(orders_url, "SELECT status FROM orders") == [("draft",)]
 
 
 def test_a_wrong_address_or_a_made_up_cart_is_answered_with_a_page(shop: FlaskClient) -> None:

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import orjson
 import psycopg
+import psycopg.sql
+import pytest
 from flask.testing import FlaskClient
 
+from services.orders import pricing
 from tests.support.orders import place, rows, wanted
 from tests.support.wait import until
 
@@ -52,6 +56,47 @@ def test_changing_one_version_from_many_threads_succeeds_once(shop: FlaskClient)
         return shop.application.test_client().put(path, json=lines, headers={"If-Match": '"1"'})
 
     assert sorted(answer.status_code for answer in at_once(10, ask)) == [200] + [412] * 9
+
+
+def test_a_confirmation_that_waited_for_a_change_confirms_what_was_changed(shop: FlaskClient, orders_url: str) -> None:
+    """New total and new lines, in the answer and in the event: not the total of now beside the lines of before."""
+    order = place(shop)
+    lines, held, go_on = {"lines": [{"sku": "cup", "quantity": 2}]}, threading.Event(), threading.Event()
+
+    def hold(_refused: object, _order: object) -> None:
+        held.set()
+        assert go_on.wait(20)
+
+    with ThreadPoolExecutor(2) as pool, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pricing, "refuse_unpriced", hold)
+        changing = pool.submit(
+            shop.application.test_client().put, f"/v1/orders/{order['id']}/lines", json=lines, headers={"If-Match": "*"}
+        )
+        assert held.wait(20)
+        confirming = pool.submit(shop.application.test_client().post, f"/v1/orders/{order['id']}/confirm")
+        until(lambda: _somebody_waits(orders_url), "the confirmation waits for the change")
+        go_on.set()
+        changed, confirmed = changing.result(20).get_json(), confirming.result(20).get_json()
+    [(value,)] = rows(orders_url, "SELECT value FROM outbox")
+    told = orjson.loads(value)["data"]
+    assert [line["sku"] for line in confirmed["lines"]] == [line["sku"] for line in told["lines"]] == ["cup"]
+    assert changed["total"] == confirmed["total"] == told["total"]
+    assert changed["total"] == sum(line["quantity"] * line["unit_price"] for line in told["lines"])
+
+
+def test_a_transaction_that_slept_too_long_is_answered_503_and_may_be_tried_again(
+    shop: FlaskClient, orders_url: str
+) -> None:
+    with psycopg.connect(orders_url, autocommit=True) as connection:
+        database = psycopg.sql.Identifier(connection.info.dbname)
+        limit = psycopg.sql.SQL("ALTER DATABASE {} SET idle_in_transaction_session_timeout = '200ms'")
+        connection.execute(limit.format(database))
+    path = f"/v1/orders/{place(shop)['id']}/confirm"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("services.orders.confirm_order.failpoints.hit", lambda _name: time.sleep(0.6))
+        assert shop.post(path).status_code == 503
+    assert shop.post(path).status_code == 200
+    assert len(rows(orders_url, "SELECT FROM outbox")) == 1
 
 
 def test_a_key_whose_first_request_is_still_at_work_is_answered_409_after_two_seconds(
