@@ -19,10 +19,22 @@ class Sampler(Generic[T]):
         self._sample, self._max_age_s = sample, max_age_s
         self._lock = threading.Lock()
         self._latest: tuple[float, T] | None = None
+        self._failed: tuple[float, Exception] | None = None
 
     def latest(self) -> T:
-        """Whoever comes while a sample is taken waits for it; a failure is that caller's alone, and nothing is kept."""
+        """Whoever comes while a sample is taken waits for it, and shares its failure too: if they tried anew, one after
+        the other, a database that hangs would soon hold all threads."""
         with self._lock:
+            if self._failed and time.monotonic() - self._failed[0] < self._max_age_s:
+                raise self._failed[1]
             if self._latest is None or time.monotonic() - self._latest[0] > self._max_age_s:
-                self._latest = (time.monotonic(), self._sample())
+                self._latest = (time.monotonic(), self._taken())
             return self._latest[1]
+
+    def _taken(self) -> T:
+        try:
+            taken, self._failed = self._sample(), None
+        except Exception as error:
+            self._failed = (time.monotonic(), error)
+            raise
+        return taken

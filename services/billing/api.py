@@ -14,8 +14,7 @@ from services.billing.handlers import HANDLERS
 from services.billing.settings import ApiSettings
 from shared.contracts import CONTRACTS
 from shared.letters import api as letters_api
-from shared.messaging.errors import Transient
-from shared.runtime import database, problems, web
+from shared.runtime import database, web
 from shared.runtime.settings import load
 
 
@@ -27,7 +26,6 @@ def create_app() -> APIFlask:
 def app_on(engine: Engine, operator_token: str) -> APIFlask:
     app = web.create_app(__name__, "Billing", ready=[database.answers(engine)])
     app.config["SECURITY_SCHEMES"] = {"operator": {"type": "http", "scheme": "bearer"}}
-    app.register_error_handler(Transient, lambda error: problems.of_database(error).response())
     app.register_blueprint(invoices_api.create(engine, operator_token))
     app.register_blueprint(letters_api.create(engine, operator_token, HANDLERS, CONTRACTS))
     return app

@@ -6,6 +6,7 @@ writes  tasks; the functions write the rest
 next    render.py, send.py
 """
 
+import time
 from collections.abc import Callable, Mapping
 
 from sqlalchemy import Engine
@@ -17,6 +18,7 @@ from shared.messaging.errors import LeaseLost, Transient
 from shared.messaging.tasks import Task
 from shared.runtime import failpoints, logs
 
+COUNT_EVERY_S = 5.0
 Work = Callable[[Task], None]
 """Carries out one task and completes or fails it in the transaction that records the result."""
 
@@ -24,16 +26,26 @@ Work = Callable[[Task], None]
 class Worker:
     def __init__(self, engine: Engine, settings: WorkerSettings, kinds: Mapping[str, Work]) -> None:
         self._engine, self._settings, self._kinds = engine, settings, kinds
+        self._counted = float("-inf")
 
     def step(self) -> int:
         """A few tasks of each kind, the kinds in the given order."""
         with database_errors.translated():
+            self._count()
             leased = self._lease()
             if leased:
                 failpoints.hit("billing.worker.after_lease")
             for task in leased:
                 self._carry_out(task)
         return len(leased)
+
+    def _count(self) -> None:
+        """For the metrics."""
+        if time.monotonic() < self._counted + COUNT_EVERY_S:
+            return
+        with Session(self._engine) as session:
+            tasks.counts(session, list(self._kinds))
+        self._counted = time.monotonic()
 
     def _lease(self) -> list[Task]:
         with Session(self._engine) as session, session.begin():

@@ -5,11 +5,12 @@ The same invoice gives the same bytes: a mail that has to be sent again is the s
 MailError
 ├── NotNow          the server did not take it: away, busy, or unwilling at the moment; the mail was not delivered
 ├── Refused         the server says it never will take it
-└── OutcomeUnknown  the mail was handed over and the answer never came: delivered or not, nobody knows
+└── OutcomeUnknown  the mail was handed over and no answer came that says yes or no: delivered or not, nobody knows
 """
 
 import smtplib
 import threading
+import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -41,7 +42,7 @@ class Refused(MailError):
 
 
 class OutcomeUnknown(MailError):
-    """The mail was handed over, and no answer came."""
+    """The mail was handed over, and no answer came that says yes or no."""
 
 
 class Letters:
@@ -87,15 +88,19 @@ def deliver(address: str, message: EmailMessage, timeout_s: float) -> None:
     """Returns when the server has taken the mail; otherwise raises one of the three. Ends in time, come what may."""
     host, _, port = address.rpartition(":")
     smtp = smtplib.SMTP(timeout=timeout_s, local_hostname="shop.invalid")
+    deadline = time.monotonic() + timeout_s
     try:
         with _time_limit(smtp, timeout_s):
             _check("connect", *smtp.connect(host, int(port)), for_good=False)
+            if time.monotonic() > deadline:
+                raise TimeoutError
             smtp.ehlo_or_helo_if_needed()
             _hand_over(smtp, message)
             with suppress(smtplib.SMTPException, OSError):
                 smtp.quit()
     except (smtplib.SMTPException, OSError) as error:
-        raise NotNow(str(error)) from error
+        late = time.monotonic() > deadline
+        raise NotNow(f"it took longer than {timeout_s:g} s" if late else str(error)) from error
     finally:
         smtp.close()
 
@@ -106,10 +111,13 @@ def _hand_over(smtp: smtplib.SMTP, message: EmailMessage) -> None:
     _check("RCPT", *smtp.rcpt(message["To"].addresses[0].addr_spec), for_good=True)
     try:
         code, said = smtp.data(content)
-    except smtplib.SMTPDataError as error:
+    except smtplib.SMTPDataError as error:  # to the command: nothing was handed over yet
         code, said = error.smtp_code, error.smtp_error if isinstance(error.smtp_error, bytes) else b""
-    except (smtplib.SMTPServerDisconnected, OSError) as error:
-        raise OutcomeUnknown(f"the connection broke after DATA: {error}") from error
+    except (smtplib.SMTPException, OSError) as error:
+        raise OutcomeUnknown(f"no answer to the mail: {error}") from error
+    else:
+        if code // 100 not in (2, 4, 5):
+            raise OutcomeUnknown(f"the answer to the mail is none: {code} {said.decode(errors='replace')}")
     _check("DATA", code, said, for_good=True)
 
 
@@ -122,16 +130,18 @@ def _check(command: str, code: int, said: bytes, *, for_good: bool) -> None:
 
 @contextmanager
 def _time_limit(smtp: smtplib.SMTP, seconds: float) -> Iterator[None]:
-    """smtplib's time-out starts anew with every byte received; this one does not."""
+    """smtplib's time-out starts anew with every byte received and every address tried; this one does not."""
+    done = threading.Event()
 
-    def hang_up() -> None:
-        with suppress(OSError, AttributeError):
-            smtp.sock.shutdown(2)  # type: ignore[union-attr]
+    def hang_up_in_time() -> None:
+        wait_s = seconds
+        while not done.wait(wait_s):
+            with suppress(OSError, AttributeError):  # while it connects there is no socket yet
+                smtp.sock.shutdown(2)  # type: ignore[union-attr]
+            wait_s = 0.1
 
-    timer = threading.Timer(seconds, hang_up)
-    timer.daemon = True
-    timer.start()
+    threading.Thread(target=hang_up_in_time, daemon=True).start()
     try:
         yield
     finally:
-        timer.cancel()
+        done.set()

@@ -5,7 +5,8 @@ reads   invoices, invoice_pdfs, tasks
 writes  tasks
 next    shared/messaging/tasks.py (reopen), worker.py (does the rest)
 
-It never sends anything, so it cannot send a second mail: a task of an invoice that was sent ends without sending.
+It never sends anything, so it cannot send a second mail: a task of an invoice that was sent ends without sending. An
+invoice of too many unknown outcomes is left to a person: its mail seems to arrive each time, and would for ever.
 """
 
 import argparse
@@ -27,6 +28,7 @@ BATCH = 100
 OVERDUE = """
 SELECT id FROM invoices AS i
  WHERE sent_at IS NULL AND refusal IS NULL AND issued_at <= clock_timestamp() - %(after_s)s * interval '1 second'
+   AND unknown_outcomes < %(enough)s
    AND NOT EXISTS (SELECT FROM tasks WHERE kind = ANY (%(kinds)s) AND key = i.order_id::text
                                        AND state IN ('queued', 'leased'))
  ORDER BY issued_at LIMIT %(most)s
@@ -36,7 +38,7 @@ SELECT id FROM invoices AS i
 # no worker can change these invoices.
 STILL = """
 SELECT order_id::text, EXISTS (SELECT FROM invoice_pdfs WHERE invoice_id = i.id) FROM invoices AS i
- WHERE id = ANY (%(ids)s) AND sent_at IS NULL AND refusal IS NULL
+ WHERE id = ANY (%(ids)s) AND sent_at IS NULL AND refusal IS NULL AND unknown_outcomes < %(enough)s
    AND NOT EXISTS (SELECT FROM tasks WHERE kind = ANY (%(kinds)s) AND key = i.order_id::text
                                        AND state IN ('queued', 'leased'))
  ORDER BY order_id
@@ -47,19 +49,21 @@ def reconcile(engine: Engine, settings: ReconcilerSettings) -> int:
     """Batch after batch until nothing is overdue; each batch is a transaction of its own."""
     reopened = 0
     with translated():
-        while batch := _step(engine, settings.overdue_after_s):
+        while batch := _step(engine, settings):
             reopened += batch
     logs.get().info("reconciled", reopened=reopened)
     return reopened
 
 
-def _step(engine: Engine, overdue_after_s: float) -> int:
-    kinds = [render.KIND, send.KIND]
+def _step(engine: Engine, settings: ReconcilerSettings) -> int:
+    asked = {
+        "kinds": [render.KIND, send.KIND], "enough": settings.max_unknown_outcomes,
+        "after_s": settings.overdue_after_s, "most": BATCH,
+    }  # fmt: skip
     with Session(engine) as session, session.begin():
         connection = session.connection()
-        found = connection.exec_driver_sql(OVERDUE, {"after_s": overdue_after_s, "kinds": kinds, "most": BATCH})
-        ids = [row.id for row in found]
-        still = connection.exec_driver_sql(STILL, {"ids": ids, "kinds": kinds}).all() if ids else []
+        ids = [row.id for row in connection.exec_driver_sql(OVERDUE, asked)]
+        still = connection.exec_driver_sql(STILL, asked | {"ids": ids}).all() if ids else []
         for order_id, has_pdf in still:
             tasks.reopen(session, send.KIND if has_pdf else render.KIND, order_id, {})
             logs.get().warning("forgotten invoice taken up again", order_id=order_id, has_pdf=has_pdf)

@@ -10,7 +10,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(engine: Engine, given: argparse.Namespace) -> None:
     with Session(engine) as session:
-        for letter in dead_letters.listed(session, given.consumer, reason=given.reason, closed=given.closed, most=1000):
+        for letter in _all(session, given):
             place = f"{letter.topic}/{letter.partition}@{letter.offset}"
             state = f"[{letter.outcome}]" if letter.outcome else "[repaired]" if letter.repaired_hash else ""
             print(letter.id, letter.consumer, letter.reason, letter.event_id or "-", place, letter.error, state)
+
+
+def _all(session: Session, given: argparse.Namespace) -> Iterator[DeadLetter]:
+    after = 0
+    while page := dead_letters.listed(session, given.consumer, reason=given.reason, closed=given.closed, after=after):
+        yield from page
+        after = page[-1].id
 
 
 def _show(engine: Engine, given: argparse.Namespace) -> None:
@@ -84,7 +91,12 @@ def _show(engine: Engine, given: argparse.Namespace) -> None:
         value = getattr(letter, name)
         if name.endswith("hash"):
             value = value and value.hex()
-        print(f"{name:15}{value.decode(errors='replace') if isinstance(value, bytes) else value}")
+        print(f"{name:15}{_harmless(value.decode(errors='replace') if isinstance(value, bytes) else str(value))}")
+
+
+def _harmless(text: str) -> str:
+    """A stranger's bytes must not steer the terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def _redrive(engine: Engine, given: argparse.Namespace) -> None:

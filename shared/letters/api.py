@@ -26,10 +26,10 @@ from shared.letters.shapes import (
 )
 from shared.messaging import dead_letters
 from shared.messaging.dead_letters import DeadLetter
-from shared.messaging.errors import Misuse, Permanent
+from shared.messaging.errors import Misuse, Permanent, Transient
 from shared.messaging.event import Contracts
 from shared.messaging.handlers import Handlers
-from shared.runtime import web
+from shared.runtime import problems, web
 from shared.runtime.problems import Problem, documented
 
 LETTER = f"/<int(max={2**63 - 1}):letter_id>"
@@ -39,6 +39,7 @@ ACTION: dict[str, Any] = {"security": "operator", "responses": documented(400, 4
 def create(engine: Engine, operator_token: str, handlers: Handlers, contracts: Contracts) -> APIBlueprint:
     api = APIBlueprint("dead_letters", __name__, url_prefix="/v1/dead-letters", tag="Dead letters")
     api.before_request(web.operator_only(operator_token))
+    api.register_error_handler(Transient, lambda error: problems.of_database(error).response())
 
     @api.get("")
     @api.input(Oldest, location="query", arg_name="oldest")

@@ -42,7 +42,7 @@ WINDOW_TOO_SHORT = Gauge("inbox_window_too_short", "1: Kafka keeps records longe
 
 # --- side effects: tasks.py ---
 
-TASKS = Gauge("tasks", "Tasks by kind and state", ["kind", "state"])
+TASKS = Gauge("tasks", "Tasks that are not done, by kind and state", ["kind", "state"])
 TASKS_DONE = Counter("tasks_done_total", "Tasks carried out", ["kind"])
 TASKS_FAILED = Counter("tasks_failed_total", "Attempts that failed", ["kind"])
 TASKS_DEAD = Counter("tasks_dead_total", "Tasks given up", ["kind"])

@@ -1,6 +1,7 @@
 """What the mail server does to us: away, busy, refusing, hanging up; and what becomes of the invoice."""
 
 import dataclasses
+import smtplib
 import socket
 import threading
 import time
@@ -73,11 +74,13 @@ def test_a_refusal_for_good_makes_the_invoice_undeliverable_and_it_is_never_queu
     assert billing.task("invoice.email", order_id)["state"] == "dead"
 
 
-def test_a_connection_that_breaks_after_the_mail_is_an_unknown_outcome_and_the_same_mail_goes_out_again(
-    billing: Billing,
+@pytest.mark.parametrize("answer", [DROP, "gibberish", "354 go on", "2" * 9000], ids=lambda answer: answer[:9])
+def test_a_mail_without_a_known_answer_is_an_unknown_outcome_and_the_same_mail_goes_out_again(
+    billing: Billing, answer: str
 ) -> None:
+    """Also when a proxy garbles the 250: the server may have taken the mail."""
     order_id = billing.invoice()
-    with troubled(END=DROP) as server:
+    with troubled(END=answer) as server:
         working = billing.worker(smtp_address=server.address)
         while billing.get(order_id)["unknown_outcomes"] < 2:
             working.step()
@@ -127,6 +130,22 @@ def test_a_server_that_answers_a_letter_at_a_time_does_not_outlast_the_time_limi
         assert time.monotonic() - started < 5
         stop.set()
         thread.join(5)
+
+
+def test_connecting_counts_into_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host may have several addresses, and each of them may take its time."""
+    connect = smtplib.SMTP.connect
+
+    def slow(smtp: smtplib.SMTP, host: str, port: int) -> tuple[int, bytes]:
+        time.sleep(0.4)
+        return connect(smtp, host, port)
+
+    monkeypatch.setattr(smtplib.SMTP, "connect", slow)
+    letter = mail.Letters().write(invoices.invoice(), b"%PDF")
+    with troubled() as server:
+        with pytest.raises(mail.NotNow, match="took longer"):
+            mail.deliver(server.address, letter, 0.2)
+        assert server.taken == []
 
 
 def test_the_same_invoice_gives_the_same_mail_and_a_name_cannot_add_a_header() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from services.billing import reconciler, render, send
 from tests.support.billing import FORKS, Billing, Mailbox, run_reconciler
+from tests.support.smtp import DROP, troubled
 from tests.support.wait import until
 
 
@@ -62,6 +63,23 @@ def test_a_task_that_was_given_up_is_taken_up_again(billing: Billing, mailbox: M
         hopeless.step()
     assert billing.reconcile() == 1
     one_mail_each(billing, mailbox, [order_id])
+
+
+def test_a_mail_that_may_have_arrived_often_enough_is_left_to_a_person(billing: Billing, mailbox: Mailbox) -> None:
+    """A server that takes every mail and answers too late: taken up for ever, it would fill the customer's mailbox."""
+    order_id = billing.invoice()
+    with troubled(END=DROP) as server:
+        unlucky = billing.worker(smtp_address=server.address, max_attempts=2, first_retry_s=0)
+        while billing.task("invoice.email", order_id).get("state") != "dead":
+            unlucky.step()
+        assert billing.reconcile(max_unknown_outcomes=3) == 1
+        while billing.task("invoice.email", order_id).get("state") != "dead":
+            unlucky.step()
+        assert billing.reconcile(max_unknown_outcomes=3) == 0
+        assert len(server.taken) == 4 == billing.get(order_id)["unknown_outcomes"]
+    assert billing.reconcile() == 1
+    billing.work_until_settled()
+    assert len(mailbox.copies(order_id)) == 1
 
 
 def test_a_sent_invoice_whose_task_comes_again_gets_no_second_mail(billing: Billing, mailbox: Mailbox) -> None:

@@ -1,8 +1,8 @@
 """Dead letters: what a person can do with an event that was parked, as functions and as a command."""
 
+import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import UUID
 
 import psycopg
@@ -214,34 +214,42 @@ def test_letters_are_listed_by_page_reason_and_state(engine: Engine) -> None:
 
 
 def test_the_command_does_all_of_it(
-    engine: Engine, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    engine: Engine, database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("HANDLERS", "tests.support.shop:BILLING_HANDLERS")
     good = streams.encoded(streams.order())
     fine, broken, unwanted = (
         park(engine, streams.order()), park_bytes(engine, good.replace(b'"EUR"', b'"euro"')), park_bytes(engine, b"{")
     )  # fmt: skip
-    (tmp_path / "repaired.json").write_bytes(good)
     capsys.readouterr()
 
     def said(*arguments: object) -> str:
         assert command.main([str(argument) for argument in arguments]) == 0
         return capsys.readouterr().out
 
-    assert len(said("list").splitlines()) == 3
+    monkeypatch.setattr(dead_letters.listed, "__kwdefaults__", {**dead_letters.listed.__kwdefaults__, "most": 2})
+    assert len(said("list").splitlines()) == 3, "all pages"
     assert "handler-failed" in said("list", "--reason", "handler-failed", "--consumer", "billing")
     assert "euro" in said("show", broken)
     assert said("redrive", fine) == f"{fine} applied\n"
     assert command.main(["redrive", str(broken)]) == 1
     assert "Invalid: orders.confirmed: currency" in capsys.readouterr().err
-    assert "repaired" in said("repair", broken, tmp_path / "repaired.json")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(good)))
+    assert "repaired" in said("repair", broken, "-")
     assert "[repaired]" in said("list")
     assert said("redrive", broken, "--accept-late") == f"{broken} applied\n"
     assert said("discard", unwanted, "--why", "nonsense") == f"{unwanted} discarded\n"
     assert (said("list"), len(said("list", "--closed").splitlines())) == ("", 3)
     assert len(shop.applied("billing", database_url)) == 2
+
+
+def test_a_strangers_bytes_do_not_steer_the_terminal(
+    engine: Engine, database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    assert command.main(["show", str(park_bytes(engine, b"{\x1b[2J\x07 caf\xc3\xa9"))]) == 0
+    assert "{\\x1b[2J\\x07 café" in capsys.readouterr().out
 
 
 def test_the_command_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

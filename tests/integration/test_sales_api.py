@@ -1,5 +1,6 @@
 """The API of Analytics on a real database: what was sold, in figures."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -199,3 +200,22 @@ def test_a_thousand_looks_at_the_page_are_one_look_at_the_database() -> None:
         assert set(browsers.map(lambda _: sampler.latest(), range(1000))) == {0}
     always = Sampler(look, max_age_s=-1)
     assert always.latest() < always.latest()
+
+
+def test_a_database_that_hangs_is_asked_once_for_all_who_wait() -> None:
+    tries: list[int] = []
+
+    def hang() -> int:
+        tries.append(1)
+        time.sleep(0.05)
+        raise TimeoutError
+
+    def failed(sampler: Sampler[int]) -> bool:
+        with pytest.raises(TimeoutError):
+            sampler.latest()
+        return True
+
+    sampler = Sampler(hang, max_age_s=600)
+    with ThreadPoolExecutor(20) as browsers:
+        assert all(browsers.map(lambda _: failed(sampler), range(100)))
+    assert len(tries) == 1

@@ -34,7 +34,7 @@ from tests.integration.test_migrations import migrate
 from tests.support import streams
 from tests.support.wait import until
 
-LEASE_S = 1.6
+LEASE_S = 2.1
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["services.billing.worker", "services.billing.reconciler"])  # WeasyPrint imports slowly
 

@@ -38,7 +38,7 @@ class _Conversation(socketserver.StreamRequestHandler):
                 return
             if verb == "DATA" and answers[verb].startswith("354"):
                 mail = self._mail()
-                if answers["."] == DROP or answers["."].startswith("2"):
+                if not answers["."].startswith(("4", "5")):
                     server.taken.append(mail)
                 if not self._say(answers["."]):
                     return
