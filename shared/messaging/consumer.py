@@ -8,9 +8,9 @@ next    inbox.py (the claim), parking.py (what cannot be applied), services/*/ha
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,14 +23,22 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from shared.messaging import database_errors, handlers, inbox, meanwhile, metrics, parking, positions, records
-from shared.messaging.errors import Fenced, Permanent, RecordsExpired, Stop, Transient, WindowTooShort
+from shared.messaging import database_errors, handlers, inbox, kafka, meanwhile, metrics, parking, positions, records
+from shared.messaging.errors import (
+    Fenced,
+    Permanent,
+    RecordsExpired,
+    RecordUnreadable,
+    Stop,
+    Transient,
+    WindowTooShort,
+)
 from shared.messaging.event import Contracts
 from shared.messaging.handlers import Handlers
+from shared.messaging.kafka import KafkaSettings
 from shared.messaging.positions import Place
 from shared.messaging.records import Received, Record, Unreadable
 from shared.messaging.replica_slot import ReplicaSlot
@@ -42,6 +50,9 @@ Delivered = Received | Unreadable
 SESSION = "-c plan_cache_mode=force_generic_plan"
 """For the engine's connections (`options=`). The statements are the same for every batch, whatever its size; by default
 PostgreSQL plans the claim anew each time, which takes nearly as long as running it for a handful of events."""
+
+UNREADABLE = (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED)
+"""Kafka's client would go on behind what it could not read. Nobody has seen that record: this process stops there."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,8 @@ class ConsumerSettings:
     retry_limit_s: float = 2.0
     window_check_s: float = 3600.0
     observe_s: float = 5.0
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    """Whatever else the cluster asks for: security.protocol, sasl.*, …"""
 
 
 class InboxConsumer:
@@ -82,6 +95,8 @@ class InboxConsumer:
         self._problem: str | None = "has not joined its group yet"
         self._held_by: str | None = None
         """What the batch in hand waits for."""
+        self._trouble: str | None = None
+        """What Kafka's client has complained of, until something comes from Kafka again."""
         self._backoff = Backoff(0.05, settings.retry_limit_s)
         self._retry_at: float | None = None
         self._observed = 0.0
@@ -93,6 +108,8 @@ class InboxConsumer:
         """The next so many records are taken one by one, because together they failed."""
         self._counted: tuple[Delivered, int] | None = None
         """The record whose present attempt is counted already: a database that is away costs no attempts."""
+        self._last_error = ""
+        """How the last attempt at the record in hand failed, if it was ours and left us alive."""
 
         self._topic_ids: dict[str, str] = {}
         self._awaiting: list[TopicPartition] = []
@@ -103,7 +120,7 @@ class InboxConsumer:
         """… → how far it has come itself: what Kafka may know."""
         self._careful: dict[Place, int] = {}
         """… → how many records from `stored` on may hide the one that killed our predecessor."""
-        self._kafka = Consumer(kafka_config(settings, self._slot.number))
+        self._kafka = Consumer(kafka_config(settings, self._slot.number) | {"error_cb": self._note_trouble})
         self._kafka.subscribe(
             list(settings.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
@@ -128,7 +145,7 @@ class InboxConsumer:
 
     def ready(self) -> str | None:
         """A readiness check: None, or in one sentence what keeps this consumer from working."""
-        problem = self._window.problem or self._held_by or self._problem
+        problem = self._window.problem or self._held_by or self._problem or self._trouble
         return problem and f"consumer {self._name} {problem}"
 
     # --- a batch and its transaction ---
@@ -211,7 +228,7 @@ class InboxConsumer:
         if batch.attempts <= self._settings.max_attempts:
             return False
         batch.attempts -= 1
-        self._park_alone(batch, Permanent("every attempt failed or ended the process"))
+        self._park_alone(batch, Permanent(f"every attempt failed or ended the process{self._last_error}"))
         return True
 
     def _park_alone(self, batch: "_Batch", problem: Permanent) -> None:
@@ -225,7 +242,7 @@ class InboxConsumer:
     def _settled(self, batch: "_Batch") -> int:
         """Only now may Kafka know: an offset that ran ahead of the commit would lose the batch."""
         self._backoff.reset()
-        self._held_by, self._counted = None, None
+        self._held_by, self._counted, self._last_error = None, None, ""
         self._alone = max(0, self._alone - len(batch.records))
         for record in batch.records:
             if self._is_suspect(record):
@@ -254,6 +271,7 @@ class InboxConsumer:
                 raise
             return self._settled(batch)
         log.warning("handler failed", attempt=batch.attempts, exc_info=error)
+        self._last_error = f": {error!r}"
         self._alone, self._counted = max(self._alone, 1), None
         self._put_back(batch)
         return self._hold(Transient(f"handler failed: {error!r}"))
@@ -307,6 +325,7 @@ class InboxConsumer:
                 self._raise_for(error, f"{message.topic()}/{message.partition()}")
             elif self._place_of(message) in self._stored:
                 self._arrived.append(message)
+                self._trouble = None
             # else it was taken away in this very call: it is another's now, and here it would overtake what was dropped
 
     def _decode(self, most: int = 5) -> bool:
@@ -333,7 +352,14 @@ class InboxConsumer:
             metrics.RECORDS_EXPIRED.labels(self._name).set(1)
             logs.get().error("records-expired", where=where, error=error.str())
             raise RecordsExpired(f"records-expired: {where}: {error.str()}")
-        logs.get().warning("kafka has trouble", where=where, error=error.str())
+        if error.code() in UNREADABLE:
+            raise RecordUnreadable(f"{where}: {error.str()}")
+        self._note_trouble(error)
+
+    def _note_trouble(self, error: KafkaError) -> None:
+        """It passes, or it does not: until then this consumer is not ready, and whoever watches it knows why."""
+        self._trouble = f"gets nothing from Kafka: {error.str()}"
+        logs.get().warning("kafka has trouble", error=error.str())
 
     def _tell_kafka(self, places: dict[Place, int], *, wait_for_answer: bool) -> None:
         topics = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
@@ -349,6 +375,8 @@ class InboxConsumer:
     def _on_assign(self, kafka: Consumer, partitions: list[TopicPartition]) -> None:
         """Nothing is fetched until the database has said where to start; that may take until it is back."""
         self._awaiting = partitions
+        if not partitions:  # more consumers than partitions: a reserve is ready too
+            self._problem = None
         kafka.assign([])
 
     def _on_revoke(self, kafka: Consumer, partitions: list[TopicPartition]) -> None:
@@ -372,8 +400,9 @@ class InboxConsumer:
             committed = {(p.topic, p.partition): p.offset for p in self._kafka.committed(self._awaiting, 10)}
         except KafkaException as error:
             raise Transient(str(error)) from error
-        with database_errors.translated(), Session(self._database) as session:
+        with database_errors.translated(), Session(self._database) as session, session.begin():
             stored = positions.stored(session, self._name)
+            parking.forget_old_attempts(session, self._name)
         for partition in self._awaiting:
             place = self._topic_ids[partition.topic], partition.partition
             in_kafka = committed[partition.topic, partition.partition]
@@ -385,7 +414,7 @@ class InboxConsumer:
         # The client remembers a pause beyond the assignment it was made in: nothing would ever come.
         self._kafka.resume(self._awaiting)
         logs.get().info("assigned", partitions=[f"{p.topic}/{p.partition}@{p.offset}" for p in self._awaiting])
-        self._awaiting, self._problem = [], None
+        self._awaiting, self._problem, self._slot.after_crash = [], None, False
 
     # --- watching, and the end ---
 
@@ -397,6 +426,8 @@ class InboxConsumer:
             place: self._kafka.get_watermark_offsets(TopicPartition(topics[place[0]], place[1]), cached=True)
             for place in self._stored
         }
+        if self._trouble and self._stored:
+            self._ask_whether_it_is_over(TopicPartition(topics[min(self._stored)[0]], min(self._stored)[1]))
         lag = sum(max(0, ends[place][1] - offset) for place, offset in self._stored.items() if ends[place])
         metrics.LAG.labels(self._name).set(lag)
         if lag == 0:
@@ -406,6 +437,12 @@ class InboxConsumer:
         with database_errors.translated(), Session(self._database) as session:
             metrics.OPEN_LETTERS.labels(self._name).set(parking.open_letters(session, self._name))
         self._observed = time.monotonic()
+
+    def _ask_whether_it_is_over(self, partition: TopicPartition) -> None:
+        """On a topic where nothing happens no record would tell."""
+        with suppress(KafkaException):
+            if self._kafka.get_watermark_offsets(partition, timeout=1):
+                self._trouble = None
 
     def close(self, *, clean: bool = True) -> None:
         """SIGTERM: the last step has settled its batch; the offsets are handed over and the slot is freed."""
@@ -460,9 +497,8 @@ class _Batch:
 
 def kafka_config(settings: ConsumerSettings, slot: int) -> dict[str, Any]:
     return {
-        "bootstrap.servers": settings.bootstrap_servers,
+        **KafkaSettings(settings.bootstrap_servers, f"{settings.name}-{slot}", settings.kafka).common(),
         "group.id": settings.name,
-        "client.id": f"{settings.name}-{slot}",
         # Static membership: a killed consumer that comes back under the same id goes on at once, with no rebalance.
         # It needs the classic protocol; the new one refuses an id whose last holder it has not given up yet.
         "group.protocol": "classic",
@@ -478,6 +514,6 @@ def kafka_config(settings: ConsumerSettings, slot: int) -> dict[str, Any]:
 
 
 def topic_ids(settings: ConsumerSettings) -> dict[str, str]:
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers, "log_level": 3})  # 6 speaks of its own end
+    admin = kafka.admin(KafkaSettings(settings.bootstrap_servers, f"{settings.name}-admin", settings.kafka))
     asked = admin.describe_topics(TopicCollection(list(settings.topics)), request_timeout=10)
     return {topic: str(future.result().topic_id) for topic, future in asked.items()}

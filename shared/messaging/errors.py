@@ -14,6 +14,7 @@ MessagingError
 ├── Stop                 this process must end; its next start is in a known state
 │   ├── Fenced               another process has this one's place in the group
 │   ├── RecordsExpired       the topic dropped records that were never consumed
+│   ├── RecordUnreadable     Kafka's client cannot read what the broker has stored
 │   ├── DatabaseSetBack      the database knows less than it did: read again what it lost
 │   └── WindowTooShort       Kafka would deliver what the inbox has forgotten
 ├── LeaseLost            another worker has the task now
@@ -88,6 +89,10 @@ class Fenced(Stop):
 
 class RecordsExpired(Stop):
     """records-expired: the topic no longer holds the next record to consume."""
+
+
+class RecordUnreadable(Stop):
+    """The broker holds a record that Kafka's client cannot read: damaged, or written by something newer."""
 
 
 class DatabaseSetBack(Stop):

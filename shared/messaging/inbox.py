@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from shared.messaging import parking
 from shared.messaging.errors import BeyondDedupeWindow, FutureId, Misuse, PayloadMismatch, Permanent
+from shared.messaging.outbox import autocommits
 from shared.messaging.records import Received
 
 # One statement answers for a whole batch: is it new, and if not, were the bytes the same? Nearly everything is new, so
@@ -65,6 +66,8 @@ def claim(session: Session, consumer: str, received: Sequence[Received], *, redr
     result, candidates = Claim(), received
     if not received:
         return result
+    if autocommits(session):
+        raise Misuse("inbox.claim on an autocommit connection: the claim would not share the fate of the effect")
     known = parking.known(session, consumer, received if redriving else ())
     floor, first_hash, unread = _insert(session, consumer, candidates, letters_read=redriving)
     if unread:  # rarely

@@ -52,7 +52,7 @@ def add(session: Session, event: Event, *, topic: str, key: str, contracts: Cont
 def _refuse_misuse(session: Session, event: Event, key: str) -> None:
     if not session.in_transaction():
         raise Misuse("outbox.add needs the transaction that causes the event; this session has none open")
-    if _autocommits(session):
+    if autocommits(session):
         raise Misuse("outbox.add on an autocommit connection: the event would not share the fate of its cause")
     if not key:
         raise Misuse("outbox.add needs a key: events of one aggregate are kept in order by it")
@@ -61,7 +61,7 @@ def _refuse_misuse(session: Session, event: Event, key: str) -> None:
         raise FutureId(f"the id of {event.type} lies at {events.time_of(event.id)}")
 
 
-def _autocommits(session: Session) -> bool:
+def autocommits(session: Session) -> bool:
     return bool(getattr(session.connection().connection.dbapi_connection, "autocommit", False))
 
 

@@ -142,3 +142,13 @@ def forget_attempts(session: Session, consumer: str, record: Record) -> None:
         """DELETE FROM handling_attempts WHERE consumer = %s AND topic_id = %s AND partition = %s AND "offset" = %s""",
         (consumer, record.topic_id, record.partition, record.offset),
     )
+
+
+def forget_old_attempts(session: Session, consumer: str) -> None:
+    """Of records that were settled among others in the end, after a try alone."""
+    session.connection().exec_driver_sql(
+        """DELETE FROM handling_attempts AS a USING consumer_offsets AS o
+            WHERE a.consumer = %s AND o.consumer = a.consumer AND o.topic_id = a.topic_id
+              AND o.partition = a.partition AND a."offset" < o.next_offset""",
+        (consumer,),
+    )

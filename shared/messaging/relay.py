@@ -9,6 +9,7 @@ next    inbox.py (which drops what comes twice)
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -102,7 +103,8 @@ class Batch:
 class BatchSize:
     """How many rows to take from each shard: ever more while there is a backlog, within limits for the whole batch."""
 
-    FIRST = 100
+    FIRST = 20
+    """Of the largest events that the outbox takes, on all shards: 80 MB."""
 
     def __init__(self, settings: RelaySettings) -> None:
         self.per_shard, self._settings = self.FIRST, settings
@@ -282,11 +284,12 @@ class Relay:
         """Drop the batch *and* the producer: it may still hold rows that are another relay's by now."""
         connection, producer = self._connection, self._producer
         self._connection = self._producer = self._batch = None
-        if producer is not None:
-            producer.purge()
-            producer.flush(0)
         if connection is not None:
             connection.close()
+        if producer is not None:
+            producer.purge()
+            with suppress(KafkaException):  # the gap that this makes is fatal for the producer, and only for it
+                producer.flush(0)
 
 
 @lru_cache(maxsize=256)

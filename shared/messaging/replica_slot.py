@@ -80,6 +80,7 @@ class ReplicaSlot:
                 autocommit=True,
                 connect_timeout=5,
                 application_name=f"{self._consumer}-slot",
+                tcp_user_timeout=20_000,
                 # The server lets go of a host that lost power or a process that was stopped, not only of a dead one.
                 options=f"-c idle_session_timeout={IDLE_LIMIT_S}s -c tcp_keepalives_idle=5 "
                 "-c tcp_keepalives_interval=5 -c tcp_keepalives_count=2",

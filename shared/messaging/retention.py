@@ -173,10 +173,10 @@ def _drop(connection: Connection, table: str, partition: Partition, lock_timeout
         _take_turns(connection, table, lock_timeout_ms)
         if partition not in partitions(connection, table):
             return False  # another run was quicker
-        if table == "inbox":
-            # First, in the order in which consumers take them: the floor, then the table.
-            connection.execute("UPDATE inbox_floor SET floor = greatest(floor, %s)", (partition.end,))
+        # In the order of a claim, which holds the table when it asks for the floor: the other way round they deadlock.
         connection.execute(SQL("LOCK TABLE ONLY {parent}, {name} IN ACCESS EXCLUSIVE MODE").format(**names))
+        if table == "inbox":
+            connection.execute("UPDATE inbox_floor SET floor = greatest(floor, %s)", (partition.end,))
         if table == "outbox" and _holds_unpublished(connection, partition):
             metrics.PARTITIONS_KEPT.inc()
             logs.get().error("an expired partition holds unpublished events: not dropped", partition=partition.name)

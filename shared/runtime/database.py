@@ -24,10 +24,12 @@ def engine(url: str, application_name: str, *, pool_size: int = 5, options: str 
             "application_name": application_name,
             "connect_timeout": 5,
             "options": options,
-            # A server that lost power sends no goodbye: notice within about 20 s.
+            # A server that lost power sends no goodbye: notice within about 20 s, also while it owes us an answer to
+            # what we have sent, when no keepalives go out.
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 2,
+            "tcp_user_timeout": 20_000,
         },
     )
     event.listen(made, "checkout", _refuse_dead)

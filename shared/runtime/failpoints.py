@@ -84,7 +84,7 @@ def arm(name: str, action: str) -> None:
 
 def disarm(name: str) -> None:
     if _directory is not None:
-        (_directory / name).unlink(missing_ok=True)
+        (_directory / _known(name)).unlink(missing_ok=True)
 
 
 def armed() -> dict[str, str]:
@@ -93,9 +93,15 @@ def armed() -> dict[str, str]:
     return _from_environment | waiting
 
 
-def _checked(name: str, action: str) -> str:
+def _known(name: str) -> str:
+    """Also keeps a name from being a path."""
     if not re.fullmatch(r"[a-z_.]+", name) or not any(fnmatchcase(name, known) for known in CATALOGUE):
         raise UnknownFailpoint(f"no failpoint is called {name!r}; known: {', '.join(CATALOGUE)}")
+    return name
+
+
+def _checked(name: str, action: str) -> str:
+    _known(name)
     if not re.fullmatch(r"kill|error|pause:\d+(\.\d+)?", action):
         raise UnknownFailpoint(f"{action!r} is not an action: kill, pause:<seconds> or error")
     return action

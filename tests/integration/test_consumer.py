@@ -9,13 +9,13 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from sqlalchemy.orm import Session
 
 from shared.contracts import CONTRACTS
 from shared.messaging.consumer import ConsumerSettings, InboxConsumer
-from shared.messaging.errors import DatabaseSetBack, Fenced, RecordsExpired, WindowTooShort
+from shared.messaging.errors import DatabaseSetBack, Fenced, RecordsExpired, RecordUnreadable, WindowTooShort
 from shared.messaging.event import Event
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received
@@ -203,6 +203,68 @@ def test_a_bug_gets_a_bounded_number_of_attempts_and_is_then_parked(stage: Stage
         settle(consumer, 7)
     assert stage.applied() == subjects(orders)
     assert stage.letters() == [("handler-failed", 3)]
+    with psycopg.connect(stage.url) as connection:
+        (error,) = connection.execute("SELECT error FROM dead_letters").fetchall()
+    assert "bug" in error[0].split("ended the process: ")[1], "the letter says which bug"
+
+
+def test_attempts_of_a_record_that_was_settled_among_others_are_forgotten(stage: Stage) -> None:
+    stage.publish(*[streams.order() for _ in range(3)], partition=0)
+    with stage.consumer() as consumer:
+        settle(consumer, 3)
+    old = """INSERT INTO handling_attempts (consumer, topic_id, partition, "offset", attempts)
+             SELECT consumer, topic_id, partition, o, 1 FROM consumer_offsets, (VALUES (2), (3)) AS at (o)
+              WHERE partition = 0"""
+    with psycopg.connect(stage.url) as connection:
+        connection.execute(old)
+    with stage.consumer() as consumer:
+        drive(consumer, lambda: consumer.ready() is None)
+    with psycopg.connect(stage.url) as connection:
+        left = connection.execute("""SELECT "offset" FROM handling_attempts""").fetchall()
+    assert left == [(3,)], "what is still to come keeps its count"
+
+
+def test_only_the_first_batch_after_a_crash_is_taken_one_by_one(stage: Stage) -> None:
+    stage.publish(*[streams.order() for _ in range(4)])
+    with stage.consumer(batch_size=2) as consumer:
+        settle(consumer, 4)
+        consumer.close(clean=False)
+    with psycopg.connect(stage.url) as connection:
+        connection.execute("UPDATE consumer_slots SET clean = false")
+    with stage.consumer() as consumer:
+        assert consumer._slot.after_crash
+        drive(consumer, lambda: consumer.ready() is None)
+        assert any(consumer._careful.values())
+        assert not consumer._slot.after_crash, "what a later rebalance brings is not under suspicion"
+
+
+def test_a_reserve_without_a_partition_is_ready(stage: Stage) -> None:
+    with ExitStack() as consumers:
+        three = [consumers.enter_context(stage.consumer()) for _ in range(3)]
+
+        def all_ready() -> bool:
+            for consumer in three:
+                consumer.step()
+            return all(consumer.ready() is None for consumer in three)
+
+        streams.eventually(all_ready, "two work, one waits", within_s=60)
+        assert sorted(len(consumer._stored) for consumer in three) == [0, 1, 1]
+
+
+def test_a_consumer_that_gets_nothing_from_kafka_is_not_ready_until_it_does(stage: Stage) -> None:
+    with stage.consumer(observe_s=0.0) as consumer:
+        drive(consumer, lambda: consumer.ready() is None)
+        consumer._note_trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        told = consumer.ready()
+        assert told is not None
+        assert "gets nothing from Kafka" in told
+        drive(consumer, lambda: consumer.ready() is None, within_s=20)
+
+
+def test_a_record_that_the_client_cannot_read_stops_the_consumer(stage: Stage) -> None:
+    """The client would go on behind it, and the offset with it."""
+    with pytest.raises(RecordUnreadable), stage.consumer() as consumer:
+        consumer._raise_for(KafkaError(KafkaError._BAD_MSG), "orders.confirmed/0")
 
 
 def test_every_kind_of_bad_event_is_parked_with_its_reason(stage: Stage) -> None:

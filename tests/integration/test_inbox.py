@@ -16,6 +16,7 @@ from shared.messaging import database_errors, inbox, parking
 from shared.messaging.errors import (
     BeyondDedupeWindow,
     FutureId,
+    Misuse,
     PartitionMissing,
     PayloadMismatch,
     Permanent,
@@ -45,6 +46,13 @@ def test_an_event_is_fresh_once(engine: Engine) -> None:
     assert claim(engine, r).fresh == [r]
     again = claim(engine, r)
     assert (again.fresh, again.duplicates) == ([], 1)
+
+
+def test_a_claim_on_an_autocommit_connection_is_refused(engine: Engine, database_url: str) -> None:
+    """It would be committed before its effect, and a crash between the two would lose the event."""
+    with Session(engine.execution_options(isolation_level="AUTOCOMMIT")) as session, pytest.raises(Misuse):
+        inbox.claim(session, "billing", [streams.received(streams.order())])
+    assert streams.scalar(database_url, "SELECT count(*) FROM inbox") == 0
 
 
 def test_a_rollback_hands_the_event_to_the_next_claimer(engine: Engine) -> None:

@@ -155,6 +155,25 @@ def test_housekeeping_gives_up_soon_when_somebody_holds_the_table(connection: Co
     assert len(retention.drop_expired(connection, "inbox", keep_days=9)) == 1
 
 
+def test_housekeeping_takes_its_locks_in_the_order_of_a_claim(connection: Connection, database_url: str) -> None:
+    """A claim has the table before the floor. The other way round the two would wait for each other."""
+    retention.create_partitions(connection, "inbox", back_days=10)
+    with psycopg.connect(database_url) as claiming:
+        claiming.execute("LOCK TABLE inbox IN ROW EXCLUSIVE MODE")
+        dropping = threading.Thread(target=drop_patiently, args=(database_url,))
+        dropping.start()
+        eventually(lambda: waiting(database_url) == 1, "housekeeping waits for the claim")
+        claiming.execute("SET lock_timeout = '2s'")
+        claiming.execute("SELECT floor FROM inbox_floor FOR SHARE")
+    dropping.join(20)
+    assert floor(connection) == retention.first_id(days_ago(9).date())
+
+
+def drop_patiently(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        retention.drop_expired(connection, "inbox", keep_days=9, lock_timeout_ms=10_000)
+
+
 def test_a_claim_after_the_drop_finds_its_event_beyond_the_window(connection: Connection, database_url: str) -> None:
     retention.create_partitions(connection, "inbox", back_days=10)
     old = streams.received(streams.order(at=days_ago(9)))

@@ -65,6 +65,18 @@ def test_what_does_not_exist_cannot_be_armed(name: str, action: str) -> None:
     failpoints.configure()
 
 
+def test_what_is_no_failpoint_cannot_be_disarmed(tmp_path: Path) -> None:
+    """Its name would be a path."""
+    other = tmp_path / "other"
+    other.write_text("somebody's")
+    failpoints.configure("", str(tmp_path / "armed"))
+    for name in (str(other), "../other"):
+        with pytest.raises(failpoints.UnknownFailpoint):
+            failpoints.disarm(name)
+    assert other.exists()
+    failpoints.configure()
+
+
 def test_any_service_may_have_a_consumer() -> None:
     failpoints.configure("inventory.consumer.after_commit=error")
     failpoints.configure()
