@@ -9,7 +9,7 @@ from infra.native.stack import PROJECT
 def body() -> str:
     text = (PROJECT / "Makefile").read_text()
     parts = re.split(r"^# -{4} (.+?) -+$", text, flags=re.MULTILINE)
-    groups = zip(["first", *parts[1::2]], parts[::2], strict=True)
+    groups = zip(["help", *parts[1::2]], parts[::2], strict=True)
     return "\n\n".join(f"## {title.capitalize()}\n\n{_targets(part)}" for title, part in groups if _found(part))
 
 

@@ -19,6 +19,7 @@ from shared.messaging.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import ProcessSettings
 
 VARIABLE = re.compile(r"\$\{([A-Z_]+):([-?])([^}]*)\}")
+MADE = {"?": "made by `make up`", "-": "made by `make up`; may be set empty"}
 MANY = 5
 MODULES = {
     "services.orders.settings": "Orders",
@@ -45,14 +46,21 @@ def body() -> str:
 def _variables() -> Iterator[list[str]]:
     """With the anchors resolved, so that a variable stands beside every process that gets it."""
     compose = yaml.safe_load((PROJECT / "docker-compose.yml").read_text())
+    secrets = _secrets()
     seen: dict[str, tuple[str, list[str]]] = {}
     for process, description in compose["services"].items():
         for name, kind, default in VARIABLE.findall(str(description)):
-            told = "made by `make up`" if kind == "?" else code(default) or "(empty)"
+            told = MADE[kind] if name in secrets else code(default) or "(empty)"
             seen.setdefault(name, (told, []))[1].append(process)
     for name, (told, processes) in sorted(seen.items()):
         distinct = list(dict.fromkeys(processes))
         yield [code(name), told, ", ".join(distinct) if len(distinct) <= MANY else f"{len(distinct)} processes"]
+
+
+def _secrets() -> set[str]:
+    """What `make up` writes into .env where it finds no such line."""
+    script = (PROJECT / "infra" / "stack.sh").read_text()
+    return set(re.findall(r"[A-Z_]+", re.findall(r"^make_secrets.+?for name in (.+?); do", script, re.M | re.S)[0]))
 
 
 def _declared(module: str) -> list[type[BaseSettings]]:

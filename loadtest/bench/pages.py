@@ -1,5 +1,9 @@
-"""docs/reference/benchmarks.md from the figures of the last run: `make bench-page`. Plots are SVG, written by hand."""
+"""docs/reference/benchmarks.md from the figures of the last run: `make bench-page`. Plots are SVG, written by hand.
 
+First what has a bar, then the sweeps, each as a plot and a table, then the absolute figures behind the ratios.
+"""
+
+import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from infra.docs.markdown import table
 from infra.native.stack import PROJECT
 from loadtest.bench.report import REPORT, number
 
@@ -17,61 +22,115 @@ PLOTS = {
     "workers": "Invoices rendered per second by number of workers",
     "inbox size": "Claims per second by rows in the inbox",
 }
+"""The sweeps: figures without a bar, whose names are numbers."""
+MACHINE = {
+    "cpu": "CPU",
+    "memory_gib": "memory, GiB",
+    "python": "Python",
+    "postgresql": "PostgreSQL",
+    "kafka": "Kafka",
+    "load_before": "load when it began",
+}
+SPAN = "lowest – highest"
 WIDTH, BAR, GAP, LABEL = 720, 22, 8, 90
 
-
-def page(run: Mapping[str, Any]) -> str:
-    return "\n".join(_lines(run)) + "\n"
+Measured = Mapping[str, Any]
 
 
-def _lines(run: Mapping[str, Any]) -> Iterator[str]:
-    figures: Sequence[Mapping[str, Any]] = run["figures"]
-    yield "# Benchmarks\n"
-    yield "Written by `make bench-page` from the last `make bench`; do not edit. What is compared was measured in turn"
-    yield "on the same servers. Take the ratios: the absolute figures are this machine's.\n"
-    if run["quick"]:
-        yield "**A quick run with small amounts: the direction, not the figure.**\n"
-    yield "| machine | |\n|---|---|"
-    yield from (f"| {name.replace('_', ' ')} | {value} |" for name, value in run["machine"].items())
-    yield f"| taken at | {run['taken_at']} |\n"
-    yield "| figure | bar | measured | lowest – highest | |\n|---|---|---|---|---|"
-    yield from (_row(figure) for figure in figures if figure["holds"] is not None)
-    yield "\n| beside it | median | lowest – highest |\n|---|---|---|"
-    yield from (_beside(figure, series) for figure in figures for series in _absolute(figure))
-    for group, title in PLOTS.items():
-        if any(figure["group"] == group for figure in figures):
-            yield f"\n![{title}](benchmarks-{group.replace(' ', '-')}.svg)"
+def page(run: Measured) -> str:
+    return "\n\n".join(_parts(run)) + "\n"
 
 
-def _row(figure: Mapping[str, Any]) -> str:
-    bar = f"≥ {figure['at_least']:g}" if figure["at_least"] is not None else f"≤ {figure['at_most']:g}"
-    measured = figure["measured"]
-    verdict = "holds" if figure["holds"] else "**missed**"
-    shown = f"{number(figure['median'])} {measured['unit']}"
-    return f"| {figure['group']}: {figure['name']} | {bar} | {shown} | {_span(measured)} | {verdict} |"
-
-
-def _absolute(figure: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Without a bar, the figure itself is one of them."""
-    return [*([figure["measured"]] if figure["holds"] is None else []), *figure["beside"]]
-
-
-def _beside(figure: Mapping[str, Any], series: Mapping[str, Any]) -> str:
-    label = (
-        f"{figure['group']}: {series['name']}"
-        if figure["holds"] is not None
-        else (f"{figure['group']}, {figure['name']}: {series['name']}")
+def _parts(run: Measured) -> Iterator[str]:
+    machine, barred = run["machine"], [figure for figure in run["figures"] if figure["holds"] is not None]
+    swept = sweeps(run)
+    yield "# Benchmarks"
+    yield (
+        "Written by `make bench-page` from the last `make bench`; do not edit. What is compared was measured in turn\n"
+        "on the same servers. Take the ratios: the absolute figures are this machine's."
     )
-    return f"| {label} | {number(_median(series))} {series['unit']} | {_span(series)} |"
+    if run["quick"]:
+        yield "**A quick run with small amounts: the direction, not the figure.**"
+    if (load := machine.get("load_before", 0)) > (cores := machine["cores"]):
+        yield f"**The machine was busy when it began, load {load:g} on {cores} cores: the direction, not the figure.**"
+    told = [[MACHINE.get(name, name), value] for name, value in machine.items()]
+    yield table(["machine", ""], [*told, ["taken at", run["taken_at"]]])
+    if barred:
+        yield "## Against the bars"
+        yield table(["figure", "bar", "measured", SPAN, ""], map(_judged, barred))
+    if swept:
+        yield "## How the figures move"
+    for group, figures in swept.items():
+        yield f"![{PLOTS[group]}]({_plot_file(group)})"
+        yield _sweep(group, figures)
+    if made_of := list(_made_of(barred, swept)):
+        yield "## What the ratios are made of"
+        yield table(["", "median", SPAN], made_of)
 
 
-def _median(series: Mapping[str, Any]) -> float:
-    runs = sorted(series["runs"])
-    return float(runs[len(runs) // 2])
+def sweeps(run: Measured) -> dict[str, list[Measured]]:
+    found: dict[str, list[Measured]] = {}
+    for figure in run["figures"]:
+        if figure["holds"] is None:
+            found.setdefault(figure["group"], []).append(figure)
+    return {group: sorted(found[group], key=_size) for group in sorted(found, key=list(PLOTS).index)}
 
 
-def _span(series: Mapping[str, Any]) -> str:
+def _size(figure: Measured) -> int:
+    return int(figure["name"].replace(",", ""))
+
+
+def _judged(figure: Measured) -> list[str]:
+    unit = figure["measured"]["unit"]
+    bar = f"≥ {figure['at_least']:g}" if figure["at_least"] is not None else f"≤ {figure['at_most']:g}"
+    verdict = "holds" if figure["holds"] else "**missed**"
+    shown = f"{number(figure['median'])} {unit}"
+    return [f"{figure['group']}: {figure['name']}", f"{bar} {unit}", shown, _span(figure["measured"]), verdict]
+
+
+def _sweep(group: str, figures: Sequence[Measured]) -> str:
+    titles = [_title(figures[0]["measured"]), SPAN, *(_title(series) for series in figures[0]["beside"])]
+    rows = (
+        [
+            f"{_size(figure):,}",
+            number(figure["median"]),
+            _span(figure["measured"]),
+            *(number(_median(series)) for series in figure["beside"]),
+        ]
+        for figure in figures
+    )
+    return table([group, *titles], rows)
+
+
+def _title(series: Measured) -> str:
+    return f"{series['name']} {series['unit']}"
+
+
+def _made_of(barred: Sequence[Measured], swept: Mapping[str, Sequence[Measured]]) -> Iterator[list[str]]:
+    """Each series once: several ratios may share one, and a sweep has shown it already."""
+    shown = {_same(figure["measured"]) for figures in swept.values() for figure in figures}
+    for figure in barred:
+        for series in figure["beside"]:
+            if _same(series) not in shown:
+                shown.add(_same(series))
+                label = f"{figure['group']}: {series['name']}"
+                yield [label, f"{number(_median(series))} {series['unit']}", _span(series)]
+
+
+def _same(series: Measured) -> tuple[object, ...]:
+    return series["unit"], *series["runs"]
+
+
+def _median(series: Measured) -> float:
+    return float(statistics.median(series["runs"]))
+
+
+def _span(series: Measured) -> str:
     return f"{number(min(series['runs']))} – {number(max(series['runs']))}"
+
+
+def _plot_file(group: str) -> str:
+    return f"benchmarks-{group.replace(' ', '-')}.svg"
 
 
 def plot(title: str, bars: Sequence[tuple[str, float]]) -> str:
@@ -95,9 +154,9 @@ def write(report: Path, page_file: Path) -> None:
     run = orjson.loads(report.read_bytes())
     page_file.parent.mkdir(parents=True, exist_ok=True)
     page_file.write_text(page(run))
-    for group, title in PLOTS.items():
-        if bars := [(figure["name"], figure["median"]) for figure in run["figures"] if figure["group"] == group]:
-            page_file.with_name(f"benchmarks-{group.replace(' ', '-')}.svg").write_text(plot(title, bars))
+    for group, figures in sweeps(run).items():
+        bars = [(f"{_size(figure):,}", figure["median"]) for figure in figures]
+        page_file.with_name(_plot_file(group)).write_text(plot(PLOTS[group], bars))
 
 
 if __name__ == "__main__":

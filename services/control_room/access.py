@@ -4,6 +4,8 @@ A program sends `Authorization: Bearer <token>`. A person opens the link that `m
 gets a cookie that scripts cannot read, and the token leaves the address bar. The cookie alone is not enough to change
 anything: to a browser every port of this machine is the same site, so SameSite does not keep the pages of other local
 servers out. Requests that change something therefore also carry a header whose value only this page was given.
+(That keeps pages out, not programs: a server on another port of this host is sent the cookie by the browser, and could
+read the page with it. On a machine shared with people whom you do not trust, leave CONTROL_ROOM_TOKEN empty.)
 """
 
 import hashlib
