@@ -6,8 +6,8 @@ from pathlib import Path
 import psycopg
 
 from examples.inventory.reserve import HANDLERS
-from shared.messaging import consumer_process, retention, schema
-from shared.messaging.consumer_process import ConsumerProcessSettings
+from shared import consumer_process
+from shared.messaging import retention, schema
 from shared.runtime.settings import load
 
 
@@ -19,7 +19,7 @@ def prepare(url: str, keep_days: int) -> None:
 
 
 if __name__ == "__main__":
-    settings = load(ConsumerProcessSettings)
+    settings = load(consumer_process.ConsumerProcessSettings)
     if "--prepare" in sys.argv:
         prepare(settings.database_url, settings.inbox_retention_days)
     else:

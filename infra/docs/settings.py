@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings
 
 from infra.docs.markdown import code, table
 from infra.native.stack import PROJECT
-from shared.messaging.consumer_process import ConsumerProcessSettings
+from shared.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import ProcessSettings
 
 VARIABLE = re.compile(r"\$\{([A-Z_]+):([-?])([^}]*)\}")

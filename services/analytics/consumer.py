@@ -8,7 +8,7 @@ next    projections.py
 
 from services.analytics.projections import HANDLERS
 from services.analytics.settings import ConsumerSettings
-from shared.messaging import consumer_process
+from shared import consumer_process
 from shared.runtime.settings import load
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from shared.messaging.consumer_process import ConsumerProcessSettings
+from shared.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import ProcessSettings
 
 

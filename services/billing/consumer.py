@@ -8,7 +8,7 @@ next    handlers.py
 
 from services.billing.handlers import HANDLERS
 from services.billing.settings import ConsumerSettings
-from shared.messaging import consumer_process
+from shared import consumer_process
 from shared.runtime.settings import load
 
 

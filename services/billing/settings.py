@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from shared.messaging.consumer_process import ConsumerProcessSettings
+from shared.consumer_process import ConsumerProcessSettings
 from shared.messaging.tasks import TaskSettings
 from shared.runtime.settings import ProcessSettings
 

@@ -33,6 +33,7 @@ from shared.messaging.errors import (
     RecordsExpired,
     RecordUnreadable,
     Stop,
+    TooSlow,
     Transient,
     WindowTooShort,
 )
@@ -112,6 +113,8 @@ class InboxConsumer:
         """How the last attempt at the record in hand failed, if it was ours and left us alive."""
 
         self._topic_ids: dict[str, str] = {}
+        self._topics: dict[str, str] = {}
+        """By id."""
         self._awaiting: list[TopicPartition] = []
         """Assigned by the group, but not started: where to start is in the database."""
         self._stored: dict[Place, int] = {}
@@ -170,7 +173,10 @@ class InboxConsumer:
             self._transaction(batch)
         except (Stop, failpoints.InjectedFault):
             raise
-        except Transient:
+        except Transient as error:
+            if isinstance(error, TooSlow):  # together again would be as slow; alone it counts as an attempt
+                self._alone, self._counted = max(self._alone, len(batch.records)), None
+                self._last_error = f": {error}"
             self._put_back(batch)
             raise
         except Exception as error:  # noqa: BLE001  a handler may fail in any way; none of them may skip an event
@@ -213,8 +219,7 @@ class InboxConsumer:
         return claim.fresh, bad + claim.refused
 
     def _store_offsets(self, session: Session, batch: "_Batch") -> None:
-        topics = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
-        positions.store(session, self._name, topics, batch.next_offsets, batch.believed)
+        positions.store(session, self._name, self._topics, batch.next_offsets, batch.believed)
         if batch.alone:
             parking.forget_attempts(session, self._name, batch.records[0])
 
@@ -315,7 +320,7 @@ class InboxConsumer:
             if self._arrived:
                 self._fetch(self._settings.batch_size - 1, self._settings.linger_ms / 1000)
             self._decode(len(self._arrived))
-        if len(self._buffer) <= self._settings.batch_size:
+        if not self._alone and len(self._buffer) <= self._settings.batch_size:
             self._fetch(self._settings.batch_size, 0)
 
     def _fetch(self, most: int, timeout_s: float) -> None:
@@ -362,8 +367,7 @@ class InboxConsumer:
         logs.get().warning("kafka has trouble", error=error.str())
 
     def _tell_kafka(self, places: dict[Place, int], *, wait_for_answer: bool) -> None:
-        topics = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
-        offsets = [TopicPartition(topics[topic_id], number, offset) for (topic_id, number), offset in places.items()]
+        offsets = [TopicPartition(self._topics[by_id], number, offset) for (by_id, number), offset in places.items()]
         if not offsets:
             return
         try:
@@ -397,11 +401,14 @@ class InboxConsumer:
         """At the lower of Kafka's and the database's offset, so that a database set back reads again what it lost."""
         try:
             self._topic_ids = topic_ids(self._settings)
+            self._topics = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
             committed = {(p.topic, p.partition): p.offset for p in self._kafka.committed(self._awaiting, 10)}
+            ends = {(p.topic, p.partition): self._kafka.get_watermark_offsets(p, 10)[1] for p in self._awaiting}
         except KafkaException as error:
             raise Transient(str(error)) from error
         with database_errors.translated(), Session(self._database) as session, session.begin():
-            stored = positions.stored(session, self._name)
+            logs_end = {(self._topic_ids[topic], number): end for (topic, number), end in ends.items()}
+            stored = positions.stored(session, self._name, not_beyond=logs_end)
             parking.forget_old_attempts(session, self._name)
         for partition in self._awaiting:
             place = self._topic_ids[partition.topic], partition.partition
@@ -421,13 +428,10 @@ class InboxConsumer:
     def _observe(self) -> None:
         if time.monotonic() < self._observed + self._settings.observe_s:
             return
-        topics = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
-        ends = {
-            place: self._kafka.get_watermark_offsets(TopicPartition(topics[place[0]], place[1]), cached=True)
-            for place in self._stored
-        }
-        if self._trouble and self._stored:
-            self._ask_whether_it_is_over(TopicPartition(topics[min(self._stored)[0]], min(self._stored)[1]))
+        held = {(by_id, number): TopicPartition(self._topics[by_id], number) for by_id, number in self._stored}
+        ends = {place: self._kafka.get_watermark_offsets(held[place], cached=True) for place in held}
+        if self._trouble:
+            self._ask_whether_it_is_over(list(held.values()))
         lag = sum(max(0, ends[place][1] - offset) for place, offset in self._stored.items() if ends[place])
         metrics.LAG.labels(self._name).set(lag)
         if lag == 0:
@@ -436,12 +440,14 @@ class InboxConsumer:
             metrics.LAG_SECONDS.labels(self._name).set(max(0.0, time.time() - self._buffer[0].timestamp_ms / 1000))
         with database_errors.translated(), Session(self._database) as session:
             metrics.OPEN_LETTERS.labels(self._name).set(parking.open_letters(session, self._name))
+            positions.refuse_set_back(positions.stored(session, self._name), self._stored)
         self._observed = time.monotonic()
 
-    def _ask_whether_it_is_over(self, partition: TopicPartition) -> None:
-        """On a topic where nothing happens no record would tell."""
+    def _ask_whether_it_is_over(self, held: Sequence[TopicPartition]) -> None:
+        """Where nothing happens no record would tell."""
         with suppress(KafkaException):
-            if self._kafka.get_watermark_offsets(partition, timeout=1):
+            answers = [self._kafka.get_watermark_offsets(partition, 1) for partition in held]
+            if all(answers or [self._kafka.list_topics(timeout=1)]):
                 self._trouble = None
 
     def close(self, *, clean: bool = True) -> None:

@@ -12,20 +12,23 @@ from contextlib import contextmanager
 import psycopg
 import sqlalchemy.exc
 
-from shared.messaging.errors import PartitionMissing, Transient
+from shared.messaging.errors import PartitionMissing, TooSlow, Transient
 
 TRANSIENT_CLASSES = {
     "08": "connection",
     "40": "serialization failure, deadlock: the transaction was rolled back and will work when tried again",
     "53": "out of connections, memory or disk",
-    "57": "cancelled, shut down, starting up, idle_session_timeout",
+    "57": "shut down, starting up, idle_session_timeout",
     "58": "I/O error",
 }
 TRANSIENT_STATES = {
     "25006": "read only: the connection reached a server that was demoted in a failover",
+    "55P03": "lock_timeout",
+}
+TOO_SLOW_STATES = {
     "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout",
-    "55P03": "lock_timeout",
+    "57014": "cancelled, by a person or by statement_timeout",
 }
 
 
@@ -34,13 +37,14 @@ def classify(error: BaseException) -> Transient | None:
     if isinstance(error, sqlalchemy.exc.TimeoutError):
         return Transient(f"no free connection in the pool: {error}")
     if isinstance(error, sqlalchemy.exc.DBAPIError):
-        if error.connection_invalidated:
-            return Transient(_sentence(error))
-        return classify(error.orig) if error.orig else None
+        found = classify(error.orig) if error.orig else None
+        return found or (Transient(_sentence(error)) if error.connection_invalidated else None)
     if not isinstance(error, psycopg.Error):
         return None
     if _is_missing_partition(error):
         return PartitionMissing(_sentence(error))
+    if error.sqlstate in TOO_SLOW_STATES:
+        return TooSlow(_sentence(error))
     return Transient(_sentence(error)) if _will_pass(error) else None
 
 

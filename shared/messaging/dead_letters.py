@@ -7,7 +7,7 @@ next    parking.py (how a letter is written), inbox.py (the claim that a redrive
         command and the HTTP API)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -115,7 +115,7 @@ def repair(engine: Engine, letter_id: int, value: bytes, contracts: Contracts) -
         letter = _locked_and_open(session, letter_id)
         if letter.reason == PayloadMismatch.reason:
             raise Misuse(f"letter {letter_id} is a payload mismatch: it can only be discarded")
-        repaired = records.parse(_with(letter.record(), value), contracts)
+        repaired = records.parse(replace(letter.record(), value=value, payload_hash=records.digest(value)), contracts)
         if isinstance(repaired, Unreadable):
             raise repaired.problem
         if letter.event_id not in (None, repaired.event.id):
@@ -193,7 +193,3 @@ def _note_failure(engine: Engine, letter_id: int, problem: Permanent) -> None:
             "UPDATE dead_letters SET attempts = attempts + 1, error = %s WHERE id = %s AND closed_at IS NULL",
             (parking.printable(str(problem)), letter_id),
         )
-
-
-def _with(r: Record, value: bytes) -> Record:
-    return Record(r.topic_id, r.topic, r.partition, r.offset, r.key, value, records.digest(value), r.timestamp_ms)

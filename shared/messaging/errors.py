@@ -2,7 +2,9 @@
 
 MessagingError
 ├── Transient            the same batch again, later
-│   └── PartitionMissing
+│   ├── PartitionMissing     no partition of the table takes this id yet
+│   ├── TopicAway            this topic takes nothing from us, others may
+│   └── TooSlow              the database has ended the transaction: try less at once
 ├── Permanent            this event will never work: park it, with `reason`
 │   ├── Undecodable          not CloudEvents JSON
 │   ├── Invalid              the envelope or the data break their contract
@@ -35,6 +37,14 @@ class Transient(MessagingError):
 
 class PartitionMissing(Transient):
     """No partition takes this id yet; housekeeping will create it."""
+
+
+class TopicAway(Transient):
+    """The topic does not exist, or is not for us."""
+
+
+class TooSlow(Transient):
+    """The transaction or a statement exceeded its time-out."""
 
 
 class Permanent(MessagingError):

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from shared.messaging.errors import Transient
+from shared.messaging.errors import TopicAway, Transient
 from shared.runtime import logs
 
 BATCH_BYTES = 256 * 1024
@@ -22,6 +22,8 @@ BATCH_BYTES = 256 * 1024
 
 MAX_MESSAGE_BYTES = 1_000_000
 """A topic may take more; this producer does not send more."""
+
+TOPIC_AWAY = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION)
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,14 @@ def admin(settings: KafkaSettings) -> AdminClient:
 
 
 def topic_config(admin: AdminClient, topic: str, *, timeout_s: float = 10.0) -> dict[str, str]:
-    """Transient while the broker is away or the topic does not exist yet."""
+    """Transient while the broker is away; of those, TopicAway while the topic does not exist, or is not for us."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
     try:
         entries = admin.describe_configs([resource], request_timeout=timeout_s)[resource].result(timeout_s + 1)
-    except (KafkaException, TimeoutError) as error:
+    except KafkaException as error:
+        away = error.args[0].code() in TOPIC_AWAY
+        raise (TopicAway if away else Transient)(f"topic {topic}: {error.args[0].str()}") from error
+    except TimeoutError as error:
         raise Transient(f"topic {topic}: {error}") from error
     return {name: str(entry.value) for name, entry in entries.items()}
 

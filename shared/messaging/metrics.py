@@ -15,7 +15,9 @@ RELAY_BATCH = Histogram("relay_batch_rows", "Rows per batch", buckets=(1, 5, 20,
 RELAY_SHARDS = Gauge("relay_shards_held", "Shards this relay holds", multiprocess_mode="livesum")
 OUTBOX_AGE = Gauge("outbox_oldest_unpublished_age_seconds", "0 when all is published", multiprocess_mode="livemax")
 ROWS_REFUSED = Gauge(
-    "relay_rows_refused", "Rows too large for their topic; their keys stand still: ALARM", multiprocess_mode="livesum"
+    "relay_rows_refused",
+    "Keys and topics that stand still, because Kafka refuses a row: ALARM",
+    multiprocess_mode="livesum",
 )
 PARTITIONS_KEPT = Counter(
     "retention_partitions_kept_total", "Expired partitions with unpublished events in them: ALARM"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sqlalchemy.orm import Session
 
 from shared.messaging.errors import DatabaseSetBack
+from shared.runtime import logs
 
 Place = tuple[str, int]
 """Topic id and partition. By id: a topic that was created again is another topic."""
@@ -29,8 +30,22 @@ RETURNING topic_id, partition, old.next_offset
 """
 
 
-def stored(session: Session, consumer: str) -> dict[Place, int]:
-    rows = session.connection().exec_driver_sql(
+# A log that ends before our position has lost its end (a broker without its disk, an unclean election). What comes now
+# takes the lost records' offsets: waiting for the old position would skip it. What is read again the inbox knows.
+NOT_BEYOND = """
+UPDATE consumer_offsets SET next_offset = %s, updated_at = now()
+ WHERE consumer = %s AND topic_id = %s AND partition = %s AND next_offset > %s
+RETURNING old.next_offset
+"""
+
+
+def stored(session: Session, consumer: str, *, not_beyond: Mapping[Place, int] = {}) -> dict[Place, int]:
+    """`not_beyond`: where the logs end. A position behind that is set back to it, loudly."""
+    connection = session.connection()
+    for (topic_id, partition), end in not_beyond.items():
+        if cut := connection.exec_driver_sql(NOT_BEYOND, (end, consumer, topic_id, partition, end)).scalar():
+            logs.get().error("the topic has lost its end", consumer=consumer, partition=partition, read=cut, end=end)
+    rows = connection.exec_driver_sql(
         "SELECT topic_id, partition, next_offset FROM consumer_offsets WHERE consumer = %s", (consumer,)
     )
     return {(topic_id, partition): next_offset for topic_id, partition, next_offset in rows}
@@ -62,7 +77,11 @@ def store(
             "next": list(next_offsets.values()),
         },
     )
-    for topic_id, partition, found in rows:
-        expected = believed.get((topic_id, partition), 0)
-        if (found or 0) < expected:
-            raise DatabaseSetBack(f"{topics[topic_id]}/{partition}: stored {expected}, found {found}")
+    found = {(topic_id, partition): next_offset or 0 for topic_id, partition, next_offset in rows}
+    refuse_set_back(found, {place: believed.get(place, 0) for place in found})
+
+
+def refuse_set_back(found: Mapping[Place, int], believed: Mapping[Place, int]) -> None:
+    for place, expected in believed.items():
+        if found.get(place, 0) < expected:
+            raise DatabaseSetBack(f"partition {place[1]}: stored {expected}, found {found.get(place, 0)}")

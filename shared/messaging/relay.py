@@ -63,7 +63,8 @@ SELECT = """
     CROSS JOIN LATERAL (
         SELECT event_id, topic, key, value, headers::text
         FROM outbox
-        WHERE outbox.shard = held.shard AND published_at IS NULL AND key <> ALL (%(held_back)s::text[])
+        WHERE outbox.shard = held.shard AND published_at IS NULL
+          AND key <> ALL (%(held_back)s::text[]) AND topic <> ALL (%(topics_away)s::text[])
         ORDER BY seq LIMIT %(per_shard)s
     ) AS row
     LIMIT %(limit)s
@@ -170,7 +171,7 @@ class Relay:
         """Until a hint comes. Hints can be lost, so the first look after work comes soon, then ever more rarely."""
         self._look_s = min(self._look_s, seconds, self.settings.lease_s / 3)
         try:
-            for _hint in self._connected().notifies(timeout=self._look_s, stop_after=1):
+            if _hints(self._connected(), self._look_s):
                 return
         except psycopg.Error as error:
             self._start_again()
@@ -211,11 +212,12 @@ class Relay:
     def _select(self, connection: Connection[Any]) -> list[Row]:
         if not self._shards.held:
             return []
+        _hints(connection, 0)  # whatever they are about, the SELECT sees it
         parameters = {
             "shards": self._shards.held,
             "per_shard": self._size.per_shard,
             "limit": 2 * self.settings.max_batch_rows,
-            "held_back": self._refusals.keys(),
+            **self._refusals.standing(),
         }
         rows = connection.execute(SELECT, parameters, prepare=True, binary=True).fetchall()
         return [Row._make(row) for row in rows]
@@ -290,6 +292,11 @@ class Relay:
             producer.purge()
             with suppress(KafkaException):  # the gap that this makes is fatal for the producer, and only for it
                 producer.flush(0)
+
+
+def _hints(connection: Connection[Any], timeout_s: float) -> int:
+    """All that have come, also while statements ran: left where they are they would pile up, and each wake us later."""
+    return sum(1 for _hint in connection.notifies(timeout=timeout_s, stop_after=1))
 
 
 @lru_cache(maxsize=256)

@@ -125,7 +125,7 @@ SESSION_ENDED = {
 
 
 def _of_internal(error: InternalError) -> Problem:
-    """The server has ended a transaction that slept too long, or is no longer the one that writes; or there is a bug."""
+    """The server has ended a transaction that slept too long, or no longer takes writes; otherwise there is a bug."""
     return of_database(error) if getattr(error.orig, "sqlstate", None) in SESSION_ENDED else _unexpected(error)
 
 

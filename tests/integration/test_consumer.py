@@ -422,6 +422,66 @@ def test_records_that_expired_unread_stop_the_consumer_loudly(stage: Stage) -> N
     assert len(stage.applied()) == 4
 
 
+def test_a_topic_that_lost_its_end_is_read_on_from_where_it_ends_now(stage: Stage) -> None:
+    """What comes now takes the lost records' offsets: behind the old position it would be skipped."""
+    stage.publish(*[streams.order() for _ in range(4)], partition=0)
+    with stage.consumer() as consumer:
+        settle(consumer, 4)
+    with psycopg.connect(stage.url) as connection:
+        connection.execute("UPDATE consumer_offsets SET next_offset = 9 WHERE partition = 0")
+    set_in_kafka(stage, 9)
+    with stage.consumer() as consumer:
+        drive(consumer, lambda: consumer.ready() is None)
+    stage.publish(*[streams.order() for _ in range(6)], partition=0)
+    with stage.consumer() as consumer:
+        drive(consumer, lambda: len(stage.applied()) == 10, within_s=20)
+
+
+def test_a_database_set_back_is_noticed_where_nothing_comes(stage: Stage) -> None:
+    stage.publish(*[streams.order() for _ in range(4)], partition=0)
+    consumer = stage.consumer(observe_s=0.0)
+    settle(consumer, 4)
+    with psycopg.connect(stage.url) as connection:
+        connection.execute("UPDATE consumer_offsets SET next_offset = 2 WHERE partition = 0")
+    with pytest.raises(DatabaseSetBack):
+        drive(consumer, lambda: False, within_s=10)
+    consumer.close(clean=False)
+
+
+def test_a_batch_that_takes_too_long_together_is_taken_one_by_one(stage: Stage) -> None:
+    orders = [streams.order() for _ in range(6)]
+    stage.publish(*orders, partition=0)
+    shop.make_impatient(stage.url)
+
+    def slow(session: Session, received: Sequence[Received]) -> None:
+        shop.BILLING_HANDLERS["orders.confirmed"](session, received)
+        time.sleep(0.4 * len(received))  # longer than the session may be idle in a transaction
+
+    with stage.consumer({"orders.confirmed": slow}, linger_ms=500, retry_limit_s=0.1) as consumer:
+        settle(consumer, 6)
+    assert (stage.applied(), stage.letters()) == (subjects(orders), [])
+
+
+def test_an_event_that_always_takes_too_long_is_parked_with_its_reason(stage: Stage) -> None:
+    stage.publish(streams.order(), partition=0)
+    shop.make_impatient(stage.url)
+
+    def stuck(_session: Session, _received: Sequence[Received]) -> None:
+        time.sleep(1.5)
+
+    with stage.consumer({"orders.confirmed": stuck}, max_attempts=2, retry_limit_s=0.1) as consumer:
+        settle(consumer, 1)
+    assert stage.letters() == [("handler-failed", 2)]
+
+
+def test_a_reserve_is_ready_again_when_kafka_is_back(stage: Stage) -> None:
+    with stage.consumer(observe_s=0.0) as reserve:
+        drive(reserve, lambda: reserve.ready() is None)
+        reserve._stored.clear()
+        reserve._note_trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        drive(reserve, lambda: reserve.ready() is None, within_s=20)
+
+
 def test_a_window_shorter_than_the_topics_refuses_to_start(stage: Stage) -> None:
     settings = ConsumerSettings(stage.name, (stage.topic,), stage.kafka)
     with pytest.raises(WindowTooShort, match="too short"):
@@ -481,10 +541,14 @@ def test_a_slot_lost_with_its_connection_is_taken_again(stage: Stage) -> None:
 
 def rewind(stage: Stage) -> None:
     """As an operator does: the group's offsets back to the beginning."""
+    set_in_kafka(stage, 0)
+
+
+def set_in_kafka(stage: Stage, offset: int) -> None:
     watermarks = Consumer({"bootstrap.servers": stage.kafka, "group.id": stage.name})
     partitions = watermarks.list_topics(stage.topic, 10).topics[stage.topic].partitions
     admin = AdminClient({"bootstrap.servers": stage.kafka})
-    wanted = [TopicPartition(stage.topic, number, 0) for number in partitions]
+    wanted = [TopicPartition(stage.topic, number, offset) for number in partitions]
 
     def rewound() -> bool:
         """Refused while the last, static, member is still remembered."""
@@ -496,6 +560,6 @@ def rewind(stage: Stage) -> None:
         return all(partition.error is None for partition in answer.topic_partitions or [])
 
     try:
-        streams.eventually(rewound, "the group's offsets are set back", within_s=20, every_s=0.5)
+        streams.eventually(rewound, "the group's offsets are set", within_s=20, every_s=0.5)
     finally:
         watermarks.close()

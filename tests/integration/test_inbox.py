@@ -20,6 +20,7 @@ from shared.messaging.errors import (
     PartitionMissing,
     PayloadMismatch,
     Permanent,
+    TooSlow,
     Transient,
 )
 from shared.messaging.inbox import Claim
@@ -250,8 +251,9 @@ MISSING = {
 
 @pytest.mark.parametrize("state", MISSING)
 def test_passing_database_errors_are_transient(engine: Engine, state: str) -> None:
-    with pytest.raises(Transient), database_errors.translated():
+    with pytest.raises(Transient) as caught, database_errors.translated():
         raise_in_database(engine, state)
+    assert isinstance(caught.value, TooSlow) == (state in ("57014", "25P03", "25P04"))
 
 
 @pytest.mark.parametrize("state", ["23505", "23502", "22001", "42P01"])

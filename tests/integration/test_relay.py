@@ -4,6 +4,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -91,11 +92,27 @@ def test_a_hint_wakes_the_relay_long_before_it_would_look_again(url: str, kafka:
 def test_a_hint_between_the_last_look_and_the_wait_is_not_lost(url: str, kafka: str) -> None:
     with producing.relay(url, kafka) as relay, psycopg.connect(url, autocommit=True) as other:
         _idle(relay)
-        other.execute(f"NOTIFY {outbox.CHANNEL}")
         assert relay.step() == 0
+        other.execute(f"NOTIFY {outbox.CHANNEL}")
         started = time.monotonic()
         relay.wait(0.9)
         assert time.monotonic() - started < 0.5
+
+
+def test_hints_that_came_during_the_work_are_used_up_by_one_look(url: str, kafka: str) -> None:
+    """Left in line, each would wake the relay for nothing, and under load the line would only grow."""
+    with producing.relay(url, kafka) as relay, psycopg.connect(url, autocommit=True) as other:
+        _idle(relay)
+        for _ in range(50):
+            other.execute(f"NOTIFY {outbox.CHANNEL}")
+            relay._connected().execute("SELECT 1")
+        assert relay.step() == 0
+        assert list(relay._connected().notifies(timeout=0)) == []
+        for _ in range(50):
+            other.execute(f"NOTIFY {outbox.CHANNEL}")
+            relay._connected().execute("SELECT 1")
+        relay.wait(0.9)
+        assert list(relay._connected().notifies(timeout=0)) == []
 
 
 def test_without_any_hint_the_rows_are_found_at_the_next_look(url: str, kafka: str, topic: str) -> None:
@@ -200,11 +217,28 @@ def test_a_lost_session_drops_the_batch_and_starts_again(url: str, kafka: str, t
     assert producing.on_topic(kafka, topic) == [("a", 1), ("a", 2)]
 
 
-def test_a_topic_that_does_not_exist_yet_is_waited_for(url: str, kafka: str) -> None:
-    producing.emit(url, "test.not-there", "a", [1])
-    with producing.relay(url, kafka) as relay, pytest.raises(Transient, match=r"test\.not-there"):
+def test_a_topic_that_does_not_exist_yet_is_waited_for_and_stops_no_other(url: str, kafka: str, topic: str) -> None:
+    away = f"test.{uuid4().hex[:12]}"
+    producing.emit(url, away, "a", [1, 2])
+    producing.emit(url, topic, "a", [3])
+    with producing.relay(url, kafka, RelaySettings(recheck_refused_every_s=0.2)) as relay:
+        until(lambda: relay.step() == 0 and producing.unpublished(url) == 2, "the other topic's row is sent")
+        assert metrics.ROWS_REFUSED._value.get() == 1
+        assert producing.on_topic(kafka, topic) == [("a", 3)]
+        producing.create_topic(kafka, name=away)
+        until(lambda: relay.step() == 0 and producing.unpublished(url) == 0, "the topic is there now")
+    assert producing.on_topic(kafka, away) == [("a", 1), ("a", 2)]
+    assert metrics.ROWS_REFUSED._value.get() == 0
+
+
+def test_later_refusals_do_not_put_off_the_next_try_of_the_first(url: str, kafka: str, narrow_topic: str) -> None:
+    with producing.relay(url, kafka, RelaySettings(recheck_refused_every_s=0.6)) as relay:
+        _insert_large(url, narrow_topic, "first")
         relay.step()
-    assert producing.unpublished(url) == 1
+        due = relay._refusals._forget_at
+        _insert_large(url, narrow_topic, "second")
+        relay.step()
+        assert relay._refusals._forget_at == due
 
 
 @pytest.fixture

@@ -57,8 +57,8 @@ def emit(url: str, topic: str, key: str, numbers: Sequence[int]) -> None:
             outbox.add(session, counted(n), topic=topic, key=key, contracts=CONTRACTS)
 
 
-def create_topic(bootstrap: str, *, partitions: int = 3, config: dict[str, str] | None = None) -> str:
-    topic = f"test.{uuid4().hex[:12]}"
+def create_topic(bootstrap: str, *, name: str = "", partitions: int = 3, config: dict[str, str] | None = None) -> str:
+    topic = name or f"test.{uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1, config=config or {})])[topic].result(30)
     return topic
