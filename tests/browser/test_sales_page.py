@@ -123,6 +123,7 @@ def test_it_fits_every_screen(engine: Engine, server: str, page: Page, request: 
 def test_it_says_so_when_the_server_is_away_and_recovers(engine: Engine, server: str, page: Page) -> None:
     sell(engine)
     page.goto(server)
+    expect(page.locator("#orders")).to_have_text("1", timeout=LIVE_MS)  # not what the server remembers of another test
     expect(page.get_by_role("status")).to_have_text("Live")
     page.route("**/v1/summary", lambda route: route.fulfill(status=204))
     expect(page.get_by_role("status")).to_contain_text("No connection", timeout=LIVE_MS)
