@@ -6,8 +6,7 @@ Written three ways, all with the same tables and the same rows at the end:
     Bare        set-based, from rows that are ready in memory: what the database could do at the most
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from psycopg import Connection
@@ -29,42 +28,30 @@ CREATE TABLE invoices (
 TASK = "invoice.render"
 LINES = TypeAdapter(list[Line])
 
-# In the order of the series, or two takers may deadlock.
-TAKE_NUMBERS = """
-INSERT INTO series AS s (series, next_number)
-SELECT series, 1 + count FROM unnest(%(series)b::int[], %(counts)b::bigint[]) AS t (series, count) ORDER BY series
-ON CONFLICT (series) DO UPDATE SET next_number = s.next_number + excluded.next_number - 1
-RETURNING series, next_number
-"""
+# As in services/billing/handlers.py.
 INVOICES = """
+WITH wanted AS MATERIALIZED (
+    SELECT *, count(*) OVER (PARTITION BY series) AS block,
+              row_number() OVER (PARTITION BY series ORDER BY place) AS nth
+      FROM unnest(%(series)b::int[], %(orders)b::uuid[], %(events)b::uuid[], %(currencies)b::text[],
+                  %(customers)b::text[]::jsonb[], %(lines)b::text[]::jsonb[], %(nets)b::bigint[]) WITH ORDINALITY
+           AS w (series, order_id, event_id, currency, customer, lines, net, place)
+),
+taken AS (
+    INSERT INTO series AS s (series, next_number)
+    SELECT series, 1 + count(*) FROM wanted GROUP BY series ORDER BY series
+    ON CONFLICT (series) DO UPDATE SET next_number = s.next_number + excluded.next_number - 1
+    RETURNING series, next_number
+)
 INSERT INTO invoices (series, number, order_id, event_id, currency, customer, lines, net)
-SELECT * FROM unnest(%(series)b::int[], %(numbers)b::bigint[], %(orders)b::uuid[], %(events)b::uuid[],
-                     %(currencies)b::text[], %(customers)b::text[]::jsonb[], %(lines)b::text[]::jsonb[],
-                     %(nets)b::bigint[])
+SELECT series, next_number - block + nth - 1, order_id, event_id, currency, customer, lines, net
+  FROM wanted JOIN taken USING (series)
 """
 
 
 def invoice(session: Session, received: Sequence[Received]) -> None:
-    connection = session.connection()
-    taken = connection.exec_driver_sql(TAKE_NUMBERS, block(received)).all()
-    connection.exec_driver_sql(INVOICES, {**columns(received), "numbers": numbers(received, taken)})
+    session.connection().exec_driver_sql(INVOICES, columns(received))
     tasks.add(session, TASK, {r.event.subject: {} for r in received})
-
-
-def block(received: Sequence[Received]) -> dict[str, list[int]]:
-    counts = Counter(r.partition for r in received)
-    return {"series": list(counts), "counts": list(counts.values())}
-
-
-def numbers(received: Sequence[Received], taken: Iterable[Sequence[int]]) -> list[int]:
-    """Counted back from the end of each block, so in the order of delivery."""
-    counts = Counter(r.partition for r in received)
-    following = {series: end - counts[series] for series, end in taken}
-    given = []
-    for r in received:
-        given.append(following[r.partition])
-        following[r.partition] += 1
-    return given
 
 
 def columns(received: Sequence[Received]) -> dict[str, list[object]]:
@@ -121,9 +108,7 @@ def invoice_one(session: Session, consumer: str, r: Received) -> None:
 class Bare:
     """The rows of one batch, ready to be written. Building them is not measured; writing them is."""
 
-    received: Sequence[Received]
     claim: dict[str, object]
-    block: dict[str, list[int]]
     columns: dict[str, list[object]]
     tasks: tuple[str, list[str], list[str]]
 
@@ -131,11 +116,10 @@ class Bare:
     def of(cls, consumer: str, received: Sequence[Received]) -> "Bare":
         subjects = [r.event.subject for r in received]
         tasks = (TASK, subjects, ["{}"] * len(subjects))
-        return cls(received, inbox.columns(consumer, received), block(received), columns(received), tasks)
+        return cls(inbox.columns(consumer, received), columns(received), tasks)
 
     def write(self, connection: Connection) -> None:
         with connection.transaction():
             connection.execute(inbox.CLAIM, {**self.claim, "letters_read": False})
-            taken = connection.execute(TAKE_NUMBERS, self.block).fetchall()
-            connection.execute(INVOICES, {**self.columns, "numbers": numbers(self.received, taken)})
+            connection.execute(INVOICES, self.columns)
             connection.execute(tasks.ADD, self.tasks)
