@@ -119,10 +119,10 @@ class Answers:
 # One statement, so one snapshot: all confirmed orders, and how many of them have an event from after the line.
 ALL = """
 SELECT (SELECT count(*) FROM orders WHERE status = 'confirmed')
-     - (SELECT count(*) FROM outbox WHERE event_id >= %(line)s) AS below
+     - (SELECT count(*) FROM outbox WHERE event_id >= %(line)s AND topic = 'orders.confirmed') AS below
 """
-NEWER = "SELECT count(*) AS newer FROM outbox WHERE event_id >= %(line)s"
-BETWEEN = "SELECT count(*) AS newer FROM outbox WHERE event_id >= %(line)s AND event_id < %(until)s"
+NEWER = "SELECT count(*) AS newer FROM outbox WHERE event_id >= %(line)s AND topic = 'orders.confirmed'"
+BETWEEN = f"{NEWER} AND event_id < %(until)s"
 
 
 class Confirmed:
