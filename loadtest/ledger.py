@@ -14,13 +14,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from services.control_room.audit.ledger import lines
+
 PATH = Path(os.environ.get("LEDGER", ".run/ledger.jsonl"))
 
 
 class Ledger:
     def __init__(self, path: Path = PATH) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab", buffering=0)
+        self._file = path.open("a+b", buffering=0)
+        self._end_torn_line()
         self._lock = threading.Lock()
 
     def intent(self, key: str, method: str, path: str, body: bytes) -> None:
@@ -34,7 +37,15 @@ class Ledger:
     def _write(self, **fields: Any) -> None:
         line = json.dumps(fields | {"at": datetime.now(UTC).isoformat()}).encode() + b"\n"
         with self._lock:
-            self._file.write(line)
+            written = self._file.write(line)
+        if written != len(line):
+            raise OSError(f"{self._file.name}: {written} of {len(line)} bytes fitted; is the disk full?")
+
+    def _end_torn_line(self) -> None:
+        """Or the first line of ours would become part of what a crash has cut off."""
+        size = self._file.seek(0, os.SEEK_END)
+        if size and os.pread(self._file.fileno(), 1, size - 1) != b"\n":
+            self._file.write(b"\n")
 
     def _to_disk(self, *, wait: bool) -> None:  # noqa: ARG002  this one always waits; load/group_ledger.py need not
         os.fsync(self._file.fileno())
@@ -44,7 +55,5 @@ class Ledger:
 
 
 def read(path: Path = PATH) -> Iterator[dict[str, Any]]:
-    """Every whole line; the last one may have been cut off by a crash."""
-    if path.exists():
-        for line in path.read_bytes().split(b"\n")[:-1]:
-            yield json.loads(line)
+    """Every whole line, as the audit reads them."""
+    return lines(str(path), [])

@@ -1,6 +1,7 @@
 """make chaos: steady orders while things break at random, then settle and audit.
 
-Exit status 0: every promise holds. 1: one is broken. 2: it cannot be told, because something did not come back.
+Exit status 0: every promise holds. 1: one is broken. 2: it cannot be told, because something did not come back, or
+because not one order came through.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from infra import control
 from infra.native.stack import PROJECT
@@ -89,8 +91,12 @@ def _judge(campaign: Campaign, settle_s: float) -> int:
         f"seed {campaign.seed}: {len(load.bought):,} orders, {load.retries:,} requests asked again, {len(load.failed)}"
         f" given up; {campaign.kinds.total()} faults of {len(campaign.kinds)} kinds; settled after {took_s:.0f} s"
     )
+    for sentence in sorted(set(load.failed))[:5]:
+        console.print(f"[red]{escape(sentence)}[/]")
     page = report.write(_page(campaign), campaign, verdicts, settled)
     console.print(f"The report: {page.relative_to(PROJECT)}")
+    if not settled or not load.bought:
+        return 2
     return 0 if verdicts.hold else 1
 
 

@@ -26,6 +26,7 @@ class Load:
     over: threading.Event
     bought: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    _book: Ledger = field(init=False)
     _threads: list[threading.Thread] = field(default_factory=list)
     _customers: list[Customer] = field(default_factory=list)
 
@@ -42,8 +43,8 @@ class Load:
         return not any(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
-        turns, ledger = Turns(self.wanted, self.rate), Ledger(self.ledger)
-        self._customers = [Customer(self.url, ledger) for _ in range(CUSTOMERS)]
+        turns, self._book = Turns(self.wanted, self.rate), Ledger(self.ledger)
+        self._customers = [Customer(self.url, self._book) for _ in range(CUSTOMERS)]
         self._threads = [threading.Thread(target=self._shop, args=(c, turns)) for c in self._customers]
         for thread in self._threads:
             thread.start()
@@ -57,7 +58,10 @@ class Load:
                     self.bought.append(self.buy(customer))
                 except GaveUp as error:
                     self.failed.append(str(error))
+                except Exception as error:  # noqa: BLE001  who vanishes in silence proves nothing
+                    self.failed.append(repr(error))
 
     def join(self) -> None:
         for thread in self._threads:
             thread.join()
+        self._book.close()

@@ -1,17 +1,25 @@
 """The auditor is itself audited: each promise is broken by hand, and that one, and no other, must be reported."""
 
+import json
 import smtplib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
+from itertools import chain
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 
 from services.control_room.audit import audit, timeline
+from services.control_room.audit.mailbox import all_mails
+from services.control_room.audit.streams import snapshot
 from services.control_room.audit.verdicts import Verdicts
 from services.control_room.settings import PlacesSettings
+from shared.messaging import retention
 from tests.support import settled_shop, streams
 from tests.support.settled_shop import DATABASES, Settled
 from tests.unit.test_mail_sink import Sink
@@ -219,6 +227,15 @@ def test_dead_tasks_and_leases_that_never_end_are_found(after: Break) -> None:
     assert broken(after("billing", leased)) == {"tasks"}
 
 
+def test_a_refused_address_is_an_end_and_its_dead_task_no_broken_promise(after: Break, victim: Settled) -> None:
+    refused = f"""UPDATE invoices SET state = 'undeliverable', sent_at = NULL, refusal = '550 no such user'
+                   WHERE order_id = '{victim.order.order_id}';
+                  INSERT INTO tasks (kind, key, state, finished_at)
+                  VALUES ('%s', '{victim.order.order_id}', 'dead', now())"""
+    assert broken(after("billing", refused % "invoice.email")) == set()
+    assert broken(after("billing", refused % "invoice.render")) == {"tasks"}
+
+
 def test_a_parked_event_is_named_and_its_effect_not_expected(after: Break, victim: Settled) -> None:
     park = """INSERT INTO dead_letters (consumer, event_id, payload_hash, topic_id, topic, partition, "offset", reason,
                                         error)
@@ -230,6 +247,114 @@ def test_a_parked_event_is_named_and_its_effect_not_expected(after: Break, victi
     verdicts = after("billing", park + forget)
     assert broken(verdicts) == {"gapless"}
     assert str(victim.event_id) in "\n".join(verdicts.parked.notes)
+
+
+def forgotten_by_billing(victim: Settled) -> str:
+    return f"""DELETE FROM inbox WHERE event_id = '{victim.event_id}';
+               DELETE FROM invoice_pdfs WHERE invoice_id = '{victim.invoice_id}';
+               DELETE FROM invoices WHERE id = '{victim.invoice_id}';"""
+
+
+def letter(victim: Settled, value: bytes, reason: str, *, repaired: bytes | None = None, outcome: str = "") -> str:
+    """A statement that parks these bytes as the victim's event."""
+    repair = f"'\\x{repaired.hex()}', sha256('\\x{repaired.hex()}')" if repaired else "NULL, NULL"
+    closed = f"now(), '{outcome}'" if outcome else "NULL, NULL"
+    return f"""INSERT INTO dead_letters (consumer, event_id, payload_hash, value, topic_id, topic, partition, "offset",
+                                         reason, error, repaired_value, repaired_hash, closed_at, outcome)
+               VALUES ('billing', '{victim.event_id}', sha256('\\x{value.hex()}'), '\\x{value.hex()}', 't',
+                       'orders.confirmed', 0, 99, '{reason}', 'bad', {repair}, {closed});"""
+
+
+@pytest.mark.parametrize("outcome", ["", "discarded"])
+def test_a_bad_copy_in_dead_letters_does_not_excuse_a_lost_event(after: Break, victim: Settled, outcome: str) -> None:
+    bad_copy = letter(victim, b"bad", "invalid", outcome=outcome)
+    assert broken(after("billing", bad_copy)) == set()
+    assert broken(after("billing", bad_copy + forgotten_by_billing(victim))) == {
+        "billing_inbox", "one_invoice", "gapless",
+    }  # fmt: skip
+
+
+def test_an_event_that_is_parked_behind_its_bad_copy_is_not_expected(after: Break, victim: Settled) -> None:
+    """The copy came first; the consumer cannot know which of the two is right."""
+    both = letter(victim, b"bad", "invalid") + letter(victim, victim.value, "payload-mismatch")
+    assert broken(after("billing", both + forgotten_by_billing(victim))) == {"gapless"}
+
+
+def test_a_bad_copy_repaired_into_the_event_stands_for_it_until_it_is_redriven(after: Break, victim: Settled) -> None:
+    lose = forgotten_by_billing(victim)
+    repaired = letter(victim, b"bad", "invalid", repaired=victim.value)
+    assert broken(after("billing", lose + repaired)) == {"gapless"}
+    redriven = letter(victim, b"bad", "invalid", repaired=victim.value, outcome="redriven")
+    assert broken(after("billing", lose + redriven)) == {"billing_inbox", "one_invoice", "gapless"}
+
+
+SECOND_ORDER = """
+INSERT INTO orders (id, currency, customer_name, customer_email, customer_address, total, created_at)
+SELECT gen_random_uuid(), currency, customer_name, customer_email, customer_address, total, now() - interval '{}'
+  FROM orders LIMIT 1;
+"""
+OLDEST_KEY = """
+UPDATE idempotency_keys SET created_at = now() - interval '{}'
+ WHERE ctid = (SELECT min(ctid) FROM idempotency_keys);
+"""
+
+
+@pytest.mark.parametrize(
+    ("age", "oldest_key"), [("1 minute", "0"), ("30 minutes", "1 minute"), ("22 hours", "23 hours")]
+)
+def test_a_second_order_of_a_key_is_found_though_its_client_never_heard_of_it(
+    after: Break, age: str, oldest_key: str
+) -> None:
+    assert broken(after("orders", SECOND_ORDER.format(age) + OLDEST_KEY.format(oldest_key))) == {"one_order_per_key"}
+
+
+@pytest.mark.parametrize(("age", "oldest_key"), [("2 hours", "1 hour"), ("25 hours", "26 hours")])
+def test_an_order_whose_key_may_have_been_deleted_by_now_is_not_complained_of(
+    after: Break, age: str, oldest_key: str
+) -> None:
+    assert broken(after("orders", SECOND_ORDER.format(age) + OLDEST_KEY.format(oldest_key))) == set()
+
+
+def test_an_event_that_topic_and_inboxes_have_forgotten_and_the_outbox_has_not_is_not_lost(after: Break) -> None:
+    """OUTBOX_RETENTION_DAYS may be larger than INBOX_RETENTION_DAYS."""
+    made, day = next(settled_shop.orders(1)), datetime.now(UTC).date()
+    oldest, floor = retention.first_id(day - timedelta(days=20)), retention.first_id(day - timedelta(days=1))
+    kept = f"""CREATE TABLE outbox_kept PARTITION OF outbox FOR VALUES FROM ('{oldest}') TO ('{floor}');
+               INSERT INTO outbox (event_id, topic, key, value, headers, published_at)
+               VALUES ('{oldest}', 'orders.confirmed', 'not-an-order', '\\x{made.value.hex()}', '{{}}', now())"""
+    assert broken(after("orders", kept)) == set()
+
+
+def test_an_order_that_came_and_was_mailed_while_the_audit_read_is_not_a_lost_one(
+    after: Break, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, mails = uuid4(), list[tuple[str, str]]()
+
+    @contextmanager
+    def and_then_an_order(url: str, name: str) -> Iterator[psycopg.Connection[Any]]:
+        with snapshot(url, name) as connection:
+            if name == "orders":
+                told = {"method": "POST", "path": f"/v1/orders/{late}/confirm", "status": 200, "order_id": str(late)}
+                shop.ledger.write_text(json.dumps(told) + "\n")
+                mails.append(("late", f"order-{late}@shop.invalid"))
+            yield connection
+
+    monkeypatch.setattr("services.control_room.audit.streams.snapshot", and_then_an_order)
+    monkeypatch.setattr("services.control_room.audit.mailbox.all_mails", lambda url: chain(all_mails(url), mails))
+    verdicts = after()
+    shop.ledger.unlink()
+    assert mails
+    assert broken(verdicts) == set()
+
+
+def test_a_torn_line_of_the_ledger_is_skipped_and_counted(after: Break, shop: Shop) -> None:
+    known, lost = shop.settled[0].order.order_id, uuid4()
+    line = '{{"method": "POST", "path": "/v1/orders", "key": "k", "status": 201, "order_id": "{}"}}\n'
+    shop.ledger.write_text('{"method": "POST", "pa' + line.format(known) + line.format(lost))
+    verdicts = after()
+    shop.ledger.unlink()
+    assert broken(verdicts) == {"acknowledged"}
+    assert verdicts.acknowledged.notes == ["1 torn line(s) of the ledger skipped, the first is line 1"]
 
 
 def test_an_order_that_a_client_was_promised_and_a_key_with_two_orders_are_found(after: Break, shop: Shop) -> None:

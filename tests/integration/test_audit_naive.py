@@ -1,8 +1,11 @@
 """The audit of the naive shop: what it loses and doubles is found, and what is in order is not."""
 
+import json
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -12,6 +15,7 @@ from psycopg.types.json import Jsonb
 from services.billing.naive_consumer import INSERT as INVOICE
 from services.billing.naive_consumer import TABLE as INVOICES
 from services.control_room.audit import naive
+from services.control_room.audit.streams import snapshot
 from services.control_room.audit.verdicts import Verdicts
 from services.control_room.settings import PlacesSettings
 from services.orders.naive_api import INSERT as ORDER
@@ -117,6 +121,25 @@ def test_a_mail_whose_invoice_was_rolled_back_and_an_effect_without_an_order_are
     assert broken(shop.audit()) == {"one_invoice"}
     shop.mail(unknown)
     assert broken(shop.audit()) == {"one_invoice", "orphans"}
+
+
+def test_an_order_that_came_and_was_mailed_while_the_audit_read_is_not_a_lost_one(
+    shop: NaiveShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = uuid4()
+
+    @contextmanager
+    def and_then_an_order(url: str, name: str) -> Iterator[psycopg.Connection[Any]]:
+        with snapshot(url, name) as connection:
+            if name == "naive-orders":
+                told = {"method": "POST", "path": "/v1/orders", "key": "k", "status": 201, "order_id": str(late)}
+                shop.ledger.write_text(json.dumps(told) + "\n")
+                shop.mail(late)
+            yield connection
+
+    monkeypatch.setattr("services.control_room.audit.streams.snapshot", and_then_an_order)
+    assert broken(shop.audit()) == set()
+    assert shop.ledger.exists()
 
 
 def test_an_order_that_a_client_was_promised_is_missed(shop: NaiveShop) -> None:

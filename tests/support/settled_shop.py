@@ -84,6 +84,12 @@ def _write_orders(url: str, settled: Sequence[Settled]) -> None:
         _copy(connection, "outbox (event_id, topic, key, value, headers, published_at)", (
             (s.event_id, "orders.confirmed", str(s.order.order_id), s.value, "{}", s.order.confirmed_at)
             for s in settled))  # fmt: skip
+        _copy(connection, "idempotency_keys (scope, key, fingerprint, status, answer)", (
+            ("POST /v1/orders", f"key-{s.n}", bytes(32), 201, _answer(s)) for s in settled))  # fmt: skip
+
+
+def _answer(s: Settled) -> str:
+    return orjson.dumps({"id": str(s.order.order_id), **s.order.model_dump(mode="json")}).decode()
 
 
 def _write_billing(url: str, settled: Sequence[Settled], pdf: bytes) -> None:

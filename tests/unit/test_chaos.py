@@ -3,15 +3,19 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from infra.control import Control
+from loadtest.chaos import __main__ as chaos
 from loadtest.chaos import faults, plot, report
 from loadtest.chaos.campaign import Campaign, Fallen, Sample
+from loadtest.chaos.load import Load
 from loadtest.chaos.schedule import Fault, Kind, schedule
 from loadtest.chaos.shops import KINDS, NAIVE_KINDS, Progress, Shop
+from loadtest.customer import Customer, GaveUp
 from services.control_room.audit.verdicts import Verdicts
 from services.control_room.settings import PlacesSettings
 
@@ -81,6 +85,45 @@ def campaign(samples: list[Sample]) -> Campaign:
     made.samples = samples
     made.fallen = [Fallen(Fault(3, "kill", "<b>"), 3.0, 3.1, "SIGKILL"), Fallen(Fault(9, "replay", "t"), 9.0, 9.9)]
     return made
+
+
+BROKEN = Verdicts()
+BROKEN.one_invoice.check(False, "order-1", "0 invoices")
+
+
+@pytest.mark.parametrize(
+    ("bought", "settled", "verdicts", "status"),
+    [
+        (["order-1"], True, Verdicts(), 0),
+        (["order-1"], True, BROKEN, 1),
+        ([], True, Verdicts(), 2),
+        (["order-1"], False, Verdicts(), 2),
+        (["order-1"], False, BROKEN, 2),
+    ],
+)
+def test_a_run_that_proves_nothing_is_not_a_good_one(
+    bought: list[str], settled: bool, verdicts: Verdicts, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = campaign([])
+    made.load.bought = bought
+    made.shop = replace(made.shop, settle=lambda _limit, _say: settled, audit=lambda: verdicts)
+    monkeypatch.setattr(chaos, "PROJECT", tmp_path)
+    assert chaos._judge(made, 0.0) == status
+
+
+def test_a_customer_who_fails_in_any_way_is_counted_and_goes_on(tmp_path: Path) -> None:
+    troubles: list[Exception] = [GaveUp("no answer"), KeyError("id")]
+
+    def buy(_customer: Customer) -> str:
+        if troubles:
+            raise troubles.pop()
+        return "an order"
+
+    load = Load("http://127.0.0.1:1", 1000, 0.1, buy, tmp_path / "ledger", threading.Event())
+    load.start()
+    load.join()
+    assert sorted(load.failed) == ["KeyError('id')", "no answer"]
+    assert len(load.bought) == load.wanted - 2
 
 
 def test_the_report_names_what_is_broken_and_every_fault_and_needs_no_other_file() -> None:

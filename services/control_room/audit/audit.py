@@ -32,11 +32,12 @@ AWAY = (psycopg.OperationalError, KafkaException, topic.TopicUnreadable, urllib.
 
 
 def run(places: PlacesSettings, progress: Progress = lambda _what, _count: None) -> Verdicts:
-    """Downstream first, Orders last: whatever has had an effect is then among the orders. In the other direction, only
-    what was confirmed before the audit began is asked for its effects."""
+    """Downstream first, Orders last: whatever has had an effect, or was told to a client, is then among the orders. In
+    the other direction, only what was confirmed before the audit began is asked for its effects."""
     verdicts = Verdicts()
     with ExitStack() as closing:
         before = datetime.now(UTC)
+        told = streams.acknowledged(places.ledger, closing, verdicts.acknowledged.notes)
         records, mails = _unsorted(places, closing, progress)
         opened: Connections = {
             name: closing.enter_context(streams.snapshot(places.database_url(name), name))
@@ -46,12 +47,12 @@ def run(places: PlacesSettings, progress: Progress = lambda _what, _count: None)
         known = Known(before, _outbox_floor(opened["orders"]), _floors(opened), records.first, letters)
         _no_id_is_parked(records.without_id, letters, verdicts)
         _by_event(opened, records.by_event, known, verdicts, progress)
-        told = streams.acknowledged(places.ledger, closing)
         _by_order(opened, mails, told, known, verdicts, progress)
         _sums(opened["analytics"], known, verdicts)
         _gapless(opened["billing"], verdicts)
         _unpublished(opened["orders"], verdicts)
         _tasks(opened["billing"], verdicts)
+        _without_key(opened["orders"], verdicts)
     _one_order_per_key(places.ledger, verdicts)
     return verdicts
 
@@ -111,9 +112,11 @@ def _by_order(
 
 def _letters(opened: Connections, verdicts: Verdicts) -> Letters:
     letters = Letters()
+    query = """SELECT id, event_id, payload_hash, repaired_hash, partition, "offset", reason, outcome
+                 FROM dead_letters ORDER BY id"""
     for consumer in ("billing", "analytics"):
-        for event_id, payload_hash, partition, offset, reason, outcome, letter_id in opened[consumer].execute(
-            'SELECT event_id, payload_hash, partition, "offset", reason, outcome, id FROM dead_letters ORDER BY id'
+        for letter_id, event_id, digest, repaired, partition, offset, reason, outcome in opened[consumer].execute(
+            query
         ):
             verdicts.parked.checked += 1
             if outcome is None:
@@ -123,9 +126,10 @@ def _letters(opened: Connections, verdicts: Verdicts) -> Letters:
             if event_id is None:
                 letters.by_place.add((consumer, partition, offset))
                 continue
-            letters.by_event.setdefault((consumer, event_id), set()).add(payload_hash)
-            if outcome != "redriven" and reason != "payload-mismatch":
-                letters.unapplied.add((consumer, event_id))
+            letters.by_event.setdefault((consumer, event_id), set()).add(digest)
+            if outcome != "redriven":
+                # What a bad copy was repaired into may be the event itself, which then waits for the redrive.
+                letters.unapplied.update((consumer, event_id, known) for known in (digest, repaired) if known)
     return letters
 
 
@@ -177,14 +181,30 @@ def _unpublished(orders: psycopg.Connection[Row], verdicts: Verdicts) -> None:
 
 
 def _tasks(billing: psycopg.Connection[Row], verdicts: Verdicts) -> None:
-    """A lease that has run out waits in line like everybody: it lasts for ever only if younger tasks overtake it."""
+    """A lease that has run out waits in line like everybody: it lasts for ever only if younger tasks overtake it. And a
+    mail that its address has refused for good has got as far as it ever will."""
     query = """SELECT kind, key, state, last_error FROM tasks AS t
-                WHERE state = 'dead' OR (state = 'leased' AND due_at < now() - interval '5 minutes'
+                WHERE (state = 'dead' AND NOT (kind = 'invoice.email' AND key IN
+                                               (SELECT order_id::text FROM invoices WHERE refusal IS NOT NULL)))
+                   OR (state = 'leased' AND due_at < now() - interval '5 minutes'
                       AND NOT EXISTS (SELECT FROM tasks AS o WHERE o.kind = t.kind AND o.state = 'queued'
                                                                AND o.due_at < t.due_at)) LIMIT 1000"""
     for kind, key, state, error in billing.execute(query):
         verdicts.tasks.check(False, f"{kind} {key}", f"{state}: {error}")
     verdicts.tasks.checked += 1
+
+
+def _without_key(orders: psycopg.Connection[Row], verdicts: Verdicts) -> None:
+    """If a key has two orders, its stored answer names one of them, and perhaps the client has heard of no other.
+
+    Order and key are of one transaction, so of one now(). Keys are deleted oldest first, by default after 24 hours and
+    never within the first: an order of yesterday, or from before the oldest key, may have lost its own."""
+    query = """SELECT id FROM orders AS o
+                WHERE created_at > greatest(now() - interval '23 hours', least(now() - interval '59 minutes',
+                                            (SELECT min(created_at) FROM idempotency_keys)))
+                  AND NOT EXISTS (SELECT FROM idempotency_keys WHERE (answer::json->>'id')::uuid = o.id) LIMIT 1000"""
+    for (order_id,) in orders.execute(query):
+        verdicts.one_order_per_key.check(False, order_id, "named by no Idempotency-Key")
 
 
 def _one_order_per_key(path: str, verdicts: Verdicts) -> None:

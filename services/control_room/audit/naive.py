@@ -39,6 +39,7 @@ def run(places: PlacesSettings) -> Verdicts:
     verdicts = Verdicts(judged=JUDGED)
     with ExitStack() as closing:
         known = Known(datetime.now(UTC), UUID(int=0), {}, {}, Letters())
+        told = streams.acknowledged(places.naive_ledger, closing, verdicts.acknowledged.notes)
         mails = streams.mails(places.mail_url, closing, of_order=OF_ORDER)
         billing = closing.enter_context(streams.snapshot(places.naive_billing_database_url, "naive-billing"))
         orders = closing.enter_context(streams.snapshot(places.naive_orders_database_url, "naive-orders"))
@@ -48,7 +49,7 @@ def run(places: PlacesSettings) -> Verdicts:
             "invoices": streams.rows(billing, INVOICES),
             "pdfs": streams.rows(billing, PDFS),
             "mails": mails,
-            "ledger": streams.acknowledged(places.naive_ledger, closing),
+            "ledger": told,
             "outbox": (),
             "counted": (),
         }

@@ -23,8 +23,8 @@ class Letters:
 
     by_event: dict[tuple[str, UUID], set[bytes]] = field(default_factory=dict)
     by_place: set[tuple[str, int, int]] = field(default_factory=set)
-    unapplied: set[tuple[str, UUID]] = field(default_factory=set)
-    """Open or discarded: no effect is expected of these."""
+    unapplied: set[tuple[str, UUID, bytes]] = field(default_factory=set)
+    """Open or discarded: of these bytes no effect is expected. A bad copy says nothing about the event itself."""
 
     def has(self, consumer: str, event_id: UUID, payload_hash: bytes) -> bool:
         return payload_hash in self.by_event.get((consumer, event_id), ())
@@ -52,10 +52,13 @@ class Known:
 
 
 def on_topic(event_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None:
-    """What Kafka's retention has removed is proven by the inboxes, which say where it was."""
+    """What Kafka's retention has removed is proven by the inboxes, which say where it was; what they have forgotten too
+    is not asked about: the outbox may be kept for longer than both."""
     for _, _, _, published_at in rows["outbox"]:
         if published_at is None or rows["topic"]:
             verdicts.on_topic.check(True, event_id)
+            continue
+        if all(event_id < floor for floor in known.inbox_floor.values()):
             continue
         seen = [(row[4], row[5]) for consumer in ("billing", "analytics") for row in rows[f"{consumer}_inbox"]]
         expired = bool(seen) and all(offset < known.topic_first.get(partition, 0) for partition, offset in seen)
@@ -81,7 +84,7 @@ def remembered_once(consumer: str, event_id: UUID, rows: Rows, known: Known, ver
     published = outbox[0][3] is not None
     if not published or event_id < known.inbox_floor[consumer] or not known.is_settled(event_id):
         return
-    parked = (consumer, event_id) in known.letters.unapplied
+    parked = (consumer, event_id, outbox[0][2]) in known.letters.unapplied
     if verdict.check(len(inbox) == 1 or parked, event_id, f"{len(inbox)} rows in the inbox") and inbox:
         same = inbox[0][1] == outbox[0][2] or known.letters.has(consumer, event_id, outbox[0][2])
         verdict.check(same, event_id, "applied with other bytes than Orders wrote")
@@ -171,8 +174,8 @@ def _is_settled_order(rows: Rows, known: Known) -> bool:
 
 
 def _once(effects: int, consumer: str, rows: Rows, known: Known) -> bool:
-    """A parked event has none yet; or one, if what is parked is a bad copy of an event that was applied."""
-    parked = any((consumer, row[1]) in known.letters.unapplied for row in rows["outbox"])
+    """Or none, if it is the event itself, as Orders wrote it, that is parked."""
+    parked = any((consumer, event_id, written) in known.letters.unapplied for _, event_id, written in rows["outbox"])
     return effects == 1 or (effects == 0 and parked)
 
 

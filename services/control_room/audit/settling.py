@@ -99,6 +99,7 @@ def _unread(places: PlacesSettings) -> int:
 
 
 def _only_parked(places: PlacesSettings, now: InFlight) -> bool:
+    """Generous: a letter may be about a bad copy only. Whether it excuses a missing effect, the audit says."""
     if now.unpublished or now.not_mailed:
         return False
     return now.not_invoiced <= _ask(places, "billing", PARKED, "billing") and now.not_counted <= _ask(

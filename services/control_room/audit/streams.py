@@ -9,6 +9,7 @@ next    lives.py
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +28,7 @@ INBOX = """SELECT event_id, payload_hash, deliveries, outcome, from_partition, f
 # By order id. Texts of UUIDs in lower case sort like the UUIDs themselves.
 ORDERS = "SELECT id, status, currency, total, confirmed_at FROM orders ORDER BY id"
 ORDER_LINES = "SELECT order_id, sku, quantity, unit_price, tax_basis_points FROM order_lines ORDER BY order_id, sku"
-OUTBOX_BY_ORDER = "SELECT key, event_id FROM outbox WHERE topic = 'orders.confirmed' ORDER BY key"
+OUTBOX_BY_ORDER = "SELECT key, event_id, sha256(value) FROM outbox WHERE topic = 'orders.confirmed' ORDER BY key"
 INVOICES = """SELECT order_id, id, event_id, currency, net, tax, gross, lines, state, unknown_outcomes
                 FROM invoices ORDER BY order_id"""
 PDFS = """SELECT order_id, p.sha256 = sha256(p.content) FROM invoice_pdfs p JOIN invoices i ON i.id = p.invoice_id
@@ -78,11 +79,9 @@ def mails(
         for identity, message_id in watched(mailbox.all_mails(url))
         if (match := of_order.match(message_id))
     )
-    last: Row | None = None
-    for row in sorting.on_disk(found, closing):
-        if row != last:
-            yield row
-        last = row
+    # Read now, not while it is merged: the order of every mail is then in the snapshots that are opened later.
+    in_order = sorting.on_disk(found, closing)
+    return (row for row, _copies in groupby(in_order))
 
 
 def records_by_event(records: Iterator[topic.Record], closing: ExitStack) -> Iterator[Row]:
@@ -91,6 +90,10 @@ def records_by_event(records: Iterator[topic.Record], closing: ExitStack) -> Ite
     return sorting.on_disk(with_id, closing)
 
 
-def acknowledged(path: str, closing: ExitStack) -> Iterator[Row]:
-    """(order id, idempotency key, acknowledged as) of what the clients were told."""
-    return sorting.on_disk(ledger.acknowledged(path), closing)
+def acknowledged(path: str, closing: ExitStack, notes: list[str]) -> Iterator[Row]:
+    """(order id, idempotency key, acknowledged as) of what the clients were told. Read now, like the mailbox."""
+    torn: list[int] = []
+    in_order = sorting.on_disk(ledger.acknowledged(path, torn), closing)
+    if torn:
+        notes.append(f"{len(torn)} torn line(s) of the ledger skipped, the first is line {torn[0]}")
+    return in_order
