@@ -30,6 +30,7 @@ from shared.runtime import migrate
 from shared.runtime.probe import probe
 
 CONNECTIONS = 8
+LONGEST_S = 300
 SERVER = {"HTTP_WORKERS": "2", "HTTP_THREADS": "4"}
 BARE_TABLE = "CREATE TABLE entries (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text, amount bigint)"
 ENTRY = orjson.dumps({"name": "Ada Lovelace", "amount": 7160})
@@ -114,7 +115,9 @@ def rate_by_locust(address: str, requests: Sequence[Request]) -> float:
             "--users", str(CONNECTIONS), "--spawn-rate", str(CONNECTIONS), "--host", f"http://{address}",
         ]  # fmt: skip
         places = {"REQUESTS": str(asked), "ANSWERS": str(answered)}
-        done = subprocess.run(command, env={**os.environ, **places}, cwd=PROJECT, capture_output=True, text=True)
+        done = subprocess.run(
+            command, env={**os.environ, **places}, cwd=PROJECT, capture_output=True, text=True, timeout=LONGEST_S
+        )
         if not answered.exists():
             raise RuntimeError(f"Locust did not come to its end:\n{done.stdout}{done.stderr}")
         told = json.loads(answered.read_text())

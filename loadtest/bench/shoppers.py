@@ -12,12 +12,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+import gevent
+from gevent.event import Event
 from locust import FastHttpUser, constant, events, task
+from locust.env import Environment
+from locust.exception import StopUser
 
 REQUESTS, ANSWERS = Path(os.environ["REQUESTS"]), Path(os.environ["ANSWERS"])
-left = iter(json.loads(REQUESTS.read_text()))
+wanted = json.loads(REQUESTS.read_text())
+left = iter(wanted)
 failures: list[str] = []
 answered: list[float] = []
+all_answered = Event()
 
 
 class Client(FastHttpUser):
@@ -27,8 +33,7 @@ class Client(FastHttpUser):
     def ask(self) -> None:
         path, key, body = next(left, (None, "", ""))
         if path is None:
-            self.environment.runner.quit()
-            return
+            raise StopUser
         headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
         self.client.post(path, data=body.encode(), headers=headers, name="request")
 
@@ -41,6 +46,19 @@ def note(response_time: float, exception: Exception | None, **_: Any) -> None:
     answered.append(time.perf_counter())
     if exception is not None:
         failures.append(repr(exception))
+    if len(answered) > len(wanted):
+        all_answered.set()
+
+
+@events.test_start.add_listener
+def quit_when_all_is_answered(environment: Environment, **_: Any) -> None:
+    """Not from a user: quitting ends the users, and two that end each other wait for ever."""
+
+    def wait_and_quit() -> None:
+        all_answered.wait()
+        environment.runner.quit()
+
+    gevent.spawn(wait_and_quit)
 
 
 @events.quitting.add_listener
