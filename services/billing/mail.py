@@ -112,8 +112,10 @@ def _hand_over(smtp: smtplib.SMTP, message: EmailMessage) -> None:
     try:
         code, said = smtp.data(content)
     except smtplib.SMTPDataError as error:  # to the command: nothing was handed over yet
-        code, said = error.smtp_code, error.smtp_error if isinstance(error.smtp_error, bytes) else b""
-    except (smtplib.SMTPException, OSError) as error:
+        said = error.smtp_error if isinstance(error.smtp_error, bytes) else b""
+        if (code := error.smtp_code) // 100 not in (4, 5):
+            raise NotNow(f"an answer to DATA that is neither go on nor no: {code}") from error
+    except Exception as error:
         raise OutcomeUnknown(f"no answer to the mail: {error}") from error
     else:
         if code // 100 not in (2, 4, 5):

@@ -65,13 +65,22 @@ class Sender:
             return
         failpoints.hit("billing.worker.before_smtp")
         try:
-            letter = self._letters.write(invoice, pdf)
-            mail.deliver(self._settings.smtp_address, letter, self._seconds_left(begun, task))
-            failpoints.hit("billing.worker.after_smtp")
+            self._deliver(invoice, pdf, self._seconds_left(begun, task))
         except mail.MailError as error:
             self._record_failure(task, invoice, error)
         else:
+            failpoints.hit("billing.worker.after_smtp")
             self._record_sent(task, invoice)
+
+    def _deliver(self, invoice: Invoice, pdf: bytes, seconds: float) -> None:
+        """An error of ours, in a template or a setting, comes before the mail is handed over: it leaves no doubt."""
+        try:
+            mail.deliver(self._settings.smtp_address, self._letters.write(invoice, pdf), seconds)
+        except mail.MailError:
+            raise
+        except Exception as error:
+            logs.get().error("the mail could not be made or handed over", exc_info=error)
+            raise mail.NotNow(repr(error)) from error
 
     def _begin(self, session: Session, task: Task, invoice: Invoice) -> bytes | None:
         """The PDF to send, or None when nothing is left to do. The invoice first, then its task: see render.py."""

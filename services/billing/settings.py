@@ -20,7 +20,7 @@ class ConsumerSettings(ConsumerProcessSettings):
 
 class WorkerSettings(ProcessSettings):
     database_url: str = Field(repr=False)
-    smtp_address: str = Field(description="host:port")
+    smtp_address: str = Field(pattern=r"^.+:\d+$", description="host:port")
     smtp_timeout_s: float = Field(10.0, gt=0, description="for a whole mail; LEASE_MOST of them must fit into a lease")
     lease_s: float = Field(30.0, gt=0, description="longer than any rendering; after a crash a task waits so long")
     lease_most: int = Field(2, ge=1, le=100, description="tasks of a kind taken at once")
