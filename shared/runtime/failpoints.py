@@ -77,7 +77,7 @@ def arm(name: str, action: str) -> None:
     if _directory is None:
         raise UnknownFailpoint("this process has no FAILPOINTS_DIR: nothing can be armed at run time")
     path = _directory / name
-    unfinished = path.with_suffix(".new")
+    unfinished = path.with_name(f"{name}.new")  # with_suffix would make one name of before_commit and after_commit
     unfinished.write_text(_checked(name, action))
     unfinished.rename(path)
 

@@ -55,6 +55,17 @@ def test_a_failpoint_armed_at_run_time_fires_in_one_of_several_processes(tmp_pat
     failpoints.configure()
 
 
+def test_two_failpoints_are_armed_at_once_without_a_mix_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their unfinished files must not share a name: what one arms, the other would give its action to."""
+    failpoints.configure("", str(tmp_path))
+    unfinished: list[Path] = []
+    monkeypatch.setattr(Path, "rename", lambda path, _target: unfinished.append(path))
+    failpoints.arm("orders.api.before_commit", "kill")
+    failpoints.arm("orders.api.after_commit", "error")
+    assert len(set(unfinished)) == 2
+    failpoints.configure()
+
+
 @pytest.mark.parametrize(
     ("name", "action"),
     [("orders.relay.after_lunch", "kill"), (WINDOW, "explode"), (WINDOW, "pause"), ("../../etc/passwd", "kill")],
