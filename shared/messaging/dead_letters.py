@@ -7,7 +7,7 @@ next    parking.py (how a letter is written), inbox.py (the claim that a redrive
         command and the HTTP API)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -26,9 +26,6 @@ from shared.messaging.event import Contracts
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received, Record, Unreadable
 from shared.runtime import failpoints
-
-COLUMNS = """id, consumer, event_id, payload_hash, value, key, topic_id, topic, partition, "offset", reason, error,
-             attempts, parked_at, repaired_value, repaired_hash, closed_at, outcome, note"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +57,9 @@ class DeadLetter:
             value, digest = self.repaired_value, self.repaired_hash
         when_ms = int(self.parked_at.timestamp() * 1000)
         return Record(self.topic_id, self.topic, self.partition, self.offset, self.key, value, digest, when_ms)
+
+
+COLUMNS = ", ".join(f'"{field.name}"' for field in fields(DeadLetter))
 
 
 def listed(
@@ -94,9 +94,7 @@ def redrive(
     """Lock the letter, then the normal path: claim, effect and close are one transaction. Returns what happened."""
     try:
         with database_errors.translated(), Session(engine) as session, session.begin():
-            letter = _locked_and_open(session, letter_id)
-            if letter.reason == PayloadMismatch.reason:
-                raise Misuse(f"letter {letter_id} is a payload mismatch: it can only be discarded")
+            letter = _locked_and_applicable(session, letter_id)
             received = _readable(letter, handlers_by_type, contracts)
             fresh = _claim(session, letter, received, accept_late=accept_late)
             handlers.run(session, fresh, handlers_by_type)
@@ -112,9 +110,7 @@ def redrive(
 def repair(engine: Engine, letter_id: int, value: bytes, contracts: Contracts) -> None:
     """New bytes beside the original, for the next redrive. They must be an event, and the same one."""
     with database_errors.translated(), Session(engine) as session, session.begin():
-        letter = _locked_and_open(session, letter_id)
-        if letter.reason == PayloadMismatch.reason:
-            raise Misuse(f"letter {letter_id} is a payload mismatch: it can only be discarded")
+        letter = _locked_and_applicable(session, letter_id)
         repaired = records.parse(replace(letter.record(), value=value, payload_hash=records.digest(value)), contracts)
         if isinstance(repaired, Unreadable):
             raise repaired.problem
@@ -142,6 +138,13 @@ def _locked_and_open(session: Session, letter_id: int) -> DeadLetter:
     letter = show(session, letter_id, lock=True)
     if letter.closed_at:
         raise Misuse(f"letter {letter_id} is closed: {letter.outcome}")
+    return letter
+
+
+def _locked_and_applicable(session: Session, letter_id: int) -> DeadLetter:
+    letter = _locked_and_open(session, letter_id)
+    if letter.reason == PayloadMismatch.reason:
+        raise Misuse(f"letter {letter_id} is a payload mismatch: it can only be discarded")
     return letter
 
 

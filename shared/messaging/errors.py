@@ -18,6 +18,7 @@ MessagingError
 │   ├── RecordsExpired       the topic dropped records that were never consumed
 │   ├── RecordUnreadable     Kafka's client cannot read what the broker has stored
 │   ├── DatabaseSetBack      the database knows less than it did: read again what it lost
+│   ├── TopicSetBack         the topic ends before our position: read on from where it ends
 │   └── WindowTooShort       Kafka would deliver what the inbox has forgotten
 ├── LeaseLost            another worker has the task now
 └── Misuse               the caller's bug: wrong at the first try, not under load
@@ -107,6 +108,10 @@ class RecordUnreadable(Stop):
 
 class DatabaseSetBack(Stop):
     """The database has lost commits (an earlier copy was restored): what it lost must be read again."""
+
+
+class TopicSetBack(Stop):
+    """The topic has lost its end, or where it ends cannot be told: the next start finds out where to go on."""
 
 
 class WindowTooShort(Stop):

@@ -57,7 +57,6 @@ class Claim:
     fresh: list[Received] = field(default_factory=list)
     """To be applied now, in the order of delivery."""
     duplicates: int = 0
-    known_parked: int = 0
     refused: list[tuple[Received, Permanent]] = field(default_factory=list)
 
 
@@ -90,7 +89,6 @@ def claim(session: Session, consumer: str, received: Sequence[Received], *, redr
 def _is_open_question(r: Received, known: parking.Known, result: Claim) -> bool:
     """Letters come first: a parked event must not be applied by a redelivery, only by a redrive."""
     if known.is_parked(r.event.id, r.payload_hash):
-        result.known_parked += 1
         return False
     if known.is_parked_otherwise(r.event.id, r.payload_hash):
         result.refused.append((r, PayloadMismatch("parked before with other bytes")))

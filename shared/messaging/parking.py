@@ -137,15 +137,8 @@ def count_attempt(session: Session, consumer: str, record: Record) -> int:
     return int(session.connection().exec_driver_sql(COUNT_ATTEMPT, place).scalar_one())
 
 
-def forget_attempts(session: Session, consumer: str, record: Record) -> None:
-    session.connection().exec_driver_sql(
-        """DELETE FROM handling_attempts WHERE consumer = %s AND topic_id = %s AND partition = %s AND "offset" = %s""",
-        (consumer, record.topic_id, record.partition, record.offset),
-    )
-
-
-def forget_old_attempts(session: Session, consumer: str) -> None:
-    """Of records that were settled among others in the end, after a try alone."""
+def forget_attempts(session: Session, consumer: str) -> None:
+    """Of all records that are settled: alone, or among others in the end."""
     session.connection().exec_driver_sql(
         """DELETE FROM handling_attempts AS a USING consumer_offsets AS o
             WHERE a.consumer = %s AND o.consumer = a.consumer AND o.topic_id = a.topic_id

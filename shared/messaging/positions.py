@@ -7,6 +7,7 @@ next    consumer.py, the caller
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -39,27 +40,49 @@ RETURNING old.next_offset
 """
 
 
-def stored(session: Session, consumer: str, *, not_beyond: Mapping[Place, int] = {}) -> dict[Place, int]:
-    """`not_beyond`: where the logs end. A position behind that is set back to it, loudly."""
-    connection = session.connection()
-    for (topic_id, partition), end in not_beyond.items():
-        if cut := connection.exec_driver_sql(NOT_BEYOND, (end, consumer, topic_id, partition, end)).scalar():
-            logs.get().error("the topic has lost its end", consumer=consumer, partition=partition, read=cut, end=end)
-    rows = connection.exec_driver_sql(
+class InKafka(NamedTuple):
+    """What Kafka knows of a partition."""
+
+    committed: int | None
+    """The group's offset."""
+    first: int
+    end: int
+
+
+def begin(
+    session: Session, consumer: str, topics: Mapping[str, str], found: Mapping[Place, InKafka]
+) -> dict[Place, int]:
+    """Where the database says that these partitions go on.
+
+    One that it does not know begins with the first record that is there, and that is written down at once: what expires
+    before anything of it was settled is missed then, loudly. A position beyond the end is set back to it, as loudly.
+    """
+    for (topic_id, partition), there in found.items():
+        place = (there.end, consumer, topic_id, partition, there.end)
+        if cut := session.connection().exec_driver_sql(NOT_BEYOND, place).scalar():
+            logs.get().error(
+                "the topic has lost its end", consumer=consumer, partition=partition, read=cut, end=there.end
+            )
+    known = stored(session, consumer)
+    new = {place: there.first for place, there in found.items() if place not in known}
+    store(session, consumer, topics, new, {})
+    return known | new
+
+
+def stored(session: Session, consumer: str) -> dict[Place, int]:
+    rows = session.connection().exec_driver_sql(
         "SELECT topic_id, partition, next_offset FROM consumer_offsets WHERE consumer = %s", (consumer,)
     )
     return {(topic_id, partition): next_offset for topic_id, partition, next_offset in rows}
 
 
-def start(in_database: int | None, in_kafka: int | None) -> int | None:
-    """The lower of the two; None is the beginning of the topic.
+def start(in_database: int, there: InKafka) -> int:
+    """The lower of the two, Kafka's and the database's: a database set back reads again what it lost.
 
-    Kafka's offset alone is not trusted: it is only ever committed after the database's, so a database that has none
-    was emptied or set back to before its first event, and must read everything again. The inbox makes that safe.
+    Kafka's may lag behind, to where records have expired since. Those that the database has settled nobody misses.
     """
-    if in_database is None:
-        return None
-    return in_database if in_kafka is None else min(in_database, in_kafka)
+    lower = in_database if there.committed is None else min(in_database, there.committed)
+    return max(lower, min(in_database, there.first))
 
 
 def store(

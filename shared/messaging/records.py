@@ -45,7 +45,10 @@ class Unreadable(Record):
     problem: Permanent
 
 
-def read(message: Message, topic_id: str, contracts: Contracts) -> Received | Unreadable:
+Delivered = Received | Unreadable
+
+
+def read(message: Message, topic_id: str, contracts: Contracts) -> Delivered:
     value = message.value()
     return parse(
         Record(
@@ -56,7 +59,7 @@ def read(message: Message, topic_id: str, contracts: Contracts) -> Received | Un
     )  # fmt: skip
 
 
-def parse(record: Record, contracts: Contracts) -> Received | Unreadable:
+def parse(record: Record, contracts: Contracts) -> Delivered:
     r = record
     place = (r.topic_id, r.topic, r.partition, r.offset, r.key, r.value, r.payload_hash, r.timestamp_ms)
     try:

@@ -7,27 +7,18 @@ next    relay.py
 """
 
 import time
-from typing import Protocol
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 from shared.messaging import kafka, metrics
 from shared.messaging.errors import Misuse, TopicAway
 from shared.messaging.kafka import KafkaSettings
 from shared.runtime import logs
 
+if TYPE_CHECKING:
+    from shared.messaging.relay import Row
+
 OVERHEAD_BYTES = 1024
 """Headers and framing of a record, generously."""
-
-
-class Row(Protocol):
-    @property
-    def event_id(self) -> UUID: ...
-    @property
-    def topic(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def value(self) -> bytes: ...
 
 
 class Refusals:
@@ -50,7 +41,7 @@ class Refusals:
             self.forget()
         return {"held_back": list(self._keys), "topics_away": list(self._topics)}
 
-    def refuses(self, row: Row) -> bool:
+    def refuses(self, row: "Row") -> bool:
         """Too large, or behind a row of its key that is: overtaking it would break the order of the key."""
         if row.key in self._keys or row.topic in self._topics:
             return True
@@ -63,7 +54,7 @@ class Refusals:
             self._stand_still(self._keys, row.key, row, f"{size} bytes, the topic takes {limit}")
         return size > limit
 
-    def _stand_still(self, held: set[str], name: str, row: Row, why: str) -> None:
+    def _stand_still(self, held: set[str], name: str, row: "Row", why: str) -> None:
         if not (self._keys or self._topics):  # a later refusal must not put off the next look at the first
             self._forget_at = time.monotonic() + self._recheck_every_s
         held.add(name)

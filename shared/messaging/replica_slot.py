@@ -11,6 +11,7 @@ import time
 import psycopg
 from sqlalchemy import Engine
 
+from shared.messaging.database_errors import translated
 from shared.messaging.errors import Fenced, Transient
 
 # The class of the lock is the consumer's name, so that consumers do not compete for each other's slots.
@@ -64,9 +65,10 @@ class ReplicaSlot:
     def _take_again(self) -> None:
         self._connection.close()
         self._connection = self._connect()
-        if not self._lock(self.number):
-            raise Fenced(f"slot {self.number} of {self._consumer} was lost and is held by another process")
-        self._connection.execute(TAKE, (self._consumer, self.number))
+        with translated():
+            if not self._lock(self.number):
+                raise Fenced(f"slot {self.number} of {self._consumer} was lost and is held by another process")
+            self._connection.execute(TAKE, (self._consumer, self.number))
 
     def _lock(self, number: int) -> bool:
         row = self._connection.execute(LOCK, (self._consumer, number)).fetchone()

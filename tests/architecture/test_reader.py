@@ -10,7 +10,7 @@ import shared.messaging
 from infra.native.stack import PROJECT
 
 MESSAGING = PROJECT / "shared" / "messaging"
-MOST_LINES = 1500
+MOST_LINES = 1550
 
 
 def lines_of_code(file: Path) -> int:

@@ -15,7 +15,15 @@ from sqlalchemy.orm import Session
 
 from shared.contracts import CONTRACTS
 from shared.messaging.consumer import ConsumerSettings, InboxConsumer
-from shared.messaging.errors import DatabaseSetBack, Fenced, RecordsExpired, RecordUnreadable, WindowTooShort
+from shared.messaging.errors import (
+    DatabaseSetBack,
+    Fenced,
+    RecordsExpired,
+    RecordUnreadable,
+    TopicSetBack,
+    Transient,
+    WindowTooShort,
+)
 from shared.messaging.event import Event
 from shared.messaging.handlers import Handlers
 from shared.messaging.records import Received
@@ -234,7 +242,7 @@ def test_only_the_first_batch_after_a_crash_is_taken_one_by_one(stage: Stage) ->
     with stage.consumer() as consumer:
         assert consumer._slot.after_crash
         drive(consumer, lambda: consumer.ready() is None)
-        assert any(consumer._careful.values())
+        assert any(held.careful for held in consumer._intake.held.values())
         assert not consumer._slot.after_crash, "what a later rebalance brings is not under suspicion"
 
 
@@ -248,13 +256,13 @@ def test_a_reserve_without_a_partition_is_ready(stage: Stage) -> None:
             return all(consumer.ready() is None for consumer in three)
 
         streams.eventually(all_ready, "two work, one waits", within_s=60)
-        assert sorted(len(consumer._stored) for consumer in three) == [0, 1, 1]
+        assert sorted(len(consumer._intake.held) for consumer in three) == [0, 1, 1]
 
 
 def test_a_consumer_that_gets_nothing_from_kafka_is_not_ready_until_it_does(stage: Stage) -> None:
     with stage.consumer(observe_s=0.0) as consumer:
         drive(consumer, lambda: consumer.ready() is None)
-        consumer._note_trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        consumer._intake._note_trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         told = consumer.ready()
         assert told is not None
         assert "gets nothing from Kafka" in told
@@ -264,7 +272,7 @@ def test_a_consumer_that_gets_nothing_from_kafka_is_not_ready_until_it_does(stag
 def test_a_record_that_the_client_cannot_read_stops_the_consumer(stage: Stage) -> None:
     """The client would go on behind it, and the offset with it."""
     with pytest.raises(RecordUnreadable), stage.consumer() as consumer:
-        consumer._raise_for(KafkaError(KafkaError._BAD_MSG), "orders.confirmed/0")
+        consumer._intake._raise_for(KafkaError(KafkaError._BAD_MSG))
 
 
 def test_every_kind_of_bad_event_is_parked_with_its_reason(stage: Stage) -> None:
@@ -338,7 +346,7 @@ def test_a_rebalance_in_the_middle_of_a_batch_loses_and_doubles_nothing(stage: S
             second = begin()
             go_on.set()
             streams.eventually(lambda: stage.applied() == subjects(orders), "all applied")
-            streams.eventually(lambda: [len(c._stored) for c in (first, second)] == [1, 1], "each has a partition")
+            streams.eventually(lambda: [len(c._intake.held) for c in (first, second)] == [1, 1], "each has a partition")
         finally:
             go_on.set()
             done.set()
@@ -412,9 +420,7 @@ def test_records_that_expired_unread_stop_the_consumer_loudly(stage: Stage) -> N
     with stage.consumer() as consumer:
         settle(consumer, 4)
     stage.publish(*[streams.order() for _ in range(4)], partition=0)
-    admin = AdminClient({"bootstrap.servers": stage.kafka})
-    for deleted in admin.delete_records([TopicPartition(stage.topic, 0, 6)]).values():
-        deleted.result(10)
+    expire(stage, 6)
     consumer = stage.consumer()
     with pytest.raises(RecordsExpired, match="records-expired"):
         drive(consumer, lambda: False, within_s=20)
@@ -435,6 +441,58 @@ def test_a_topic_that_lost_its_end_is_read_on_from_where_it_ends_now(stage: Stag
     stage.publish(*[streams.order() for _ in range(6)], partition=0)
     with stage.consumer() as consumer:
         drive(consumer, lambda: len(stage.applied()) == 10, within_s=20)
+
+
+def test_a_running_consumer_of_a_topic_that_lost_its_end_ends_and_its_next_start_reads_on(stage: Stage) -> None:
+    stage.publish(*[streams.order() for _ in range(4)], partition=0)
+    consumer = stage.consumer()
+    settle(consumer, 4)
+    consumer._intake._kafka.seek(TopicPartition(stage.topic, 0, 9))
+    with pytest.raises(TopicSetBack):
+        drive(consumer, lambda: False, within_s=20)
+    consumer.close(clean=False)
+    stage.publish(streams.order(), partition=0)
+    with stage.consumer() as consumer:
+        drive(consumer, lambda: len(stage.applied()) == 5, within_s=20)
+
+
+def test_what_expires_before_anything_of_its_partition_was_settled_is_missed(stage: Stage) -> None:
+    """A partition that was empty when it was assigned has a position too."""
+    with stage.consumer() as consumer:
+        drive(consumer, lambda: consumer.ready() is None)
+    stage.publish(*[streams.order() for _ in range(4)], partition=0)
+    expire(stage, 2)
+    with pytest.raises(RecordsExpired), stage.consumer() as consumer:
+        drive(consumer, lambda: bool(stage.applied()), within_s=20)
+    assert stage.applied() == []
+
+
+def test_nobody_misses_expired_records_that_the_database_has_settled(stage: Stage) -> None:
+    """Kafka's offset lags behind where the last commit of it was lost."""
+    orders = [streams.order() for _ in range(6)]
+    stage.publish(*orders[:5], partition=0)
+    with stage.consumer() as consumer:
+        settle(consumer, 5)
+    set_in_kafka(stage, 1)
+    expire(stage, 4)
+    stage.publish(orders[5], partition=0)
+    with stage.consumer() as consumer:
+        drive(consumer, lambda: stage.applied() == subjects(orders), within_s=20)
+
+
+def test_records_that_are_taken_one_by_one_do_not_keep_a_consumer_from_polling(stage: Stage) -> None:
+    """A member that joins would wait for it, and the group would give its partitions away."""
+    stage.publish(*[streams.order() for _ in range(6)], partition=0)
+    with stage.consumer(batch_size=3) as consumer:
+        drive(consumer, lambda: bool(consumer._intake.buffer) or bool(stage.applied()))
+        consumer._alone = 3
+        intake, polled = consumer._intake, list[int]()
+        consume = intake._consume
+        intake._consume = lambda most, timeout_s: polled.append(most) or consume(most, timeout_s)  # type: ignore[func-returns-value, method-assign]
+        for _ in range(3):
+            before = len(polled)
+            consumer.step()
+            assert len(polled) > before
 
 
 def test_a_database_set_back_is_noticed_where_nothing_comes(stage: Stage) -> None:
@@ -477,8 +535,8 @@ def test_an_event_that_always_takes_too_long_is_parked_with_its_reason(stage: St
 def test_a_reserve_is_ready_again_when_kafka_is_back(stage: Stage) -> None:
     with stage.consumer(observe_s=0.0) as reserve:
         drive(reserve, lambda: reserve.ready() is None)
-        reserve._stored.clear()
-        reserve._note_trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        reserve._intake.held.clear()
+        reserve._intake._note_trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN))
         drive(reserve, lambda: reserve.ready() is None, within_s=20)
 
 
@@ -496,6 +554,23 @@ def test_a_window_that_becomes_too_short_makes_it_not_ready(stage: Stage) -> Non
         problem.append("the topic keeps 30 d now")
         consumer.step()
         assert "keeps 30 d" in (consumer.ready() or "")
+
+
+def test_a_window_that_nobody_can_ask_about_stops_no_work(stage: Stage) -> None:
+    asked: list[bool] = []
+
+    def question() -> str | None:
+        asked.append(True)
+        if len(asked) > 1:
+            raise Transient("the topic's configuration is not for us")
+        return None
+
+    settings = ConsumerSettings(stage.name, (stage.topic,), stage.kafka, poll_ms=10, window_check_s=0)
+    stage.publish(order := streams.order())
+    with InboxConsumer(settings, stage.engine, shop.BILLING_HANDLERS, CONTRACTS, question) as consumer:
+        drive(consumer, lambda: stage.applied() == [order.subject])
+        assert consumer.ready() is None
+    assert len(asked) > 1
 
 
 def test_each_replica_holds_a_slot_of_its_own_and_the_lowest_free_one(stage: Stage) -> None:
@@ -542,6 +617,12 @@ def test_a_slot_lost_with_its_connection_is_taken_again(stage: Stage) -> None:
 def rewind(stage: Stage) -> None:
     """As an operator does: the group's offsets back to the beginning."""
     set_in_kafka(stage, 0)
+
+
+def expire(stage: Stage, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": stage.kafka})
+    for deleted in admin.delete_records([TopicPartition(stage.topic, 0, before)]).values():
+        deleted.result(10)
 
 
 def set_in_kafka(stage: Stage, offset: int) -> None:

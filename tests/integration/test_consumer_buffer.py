@@ -55,16 +55,17 @@ def test_records_that_arrive_while_their_partition_is_taken_away_do_not_overtake
     orders = [streams.order() for _ in range(10)]
     stage.publish(*orders, partition=0)
     consumer = stage.consumer(batch_size=5)
-    consume, taken_away = consumer._consume, []
+    intake, taken_away = consumer._intake, list[Message]()
+    consume = intake._consume
 
     def taken_away_meanwhile(most: int, timeout_s: float) -> list[Message]:
         messages = consume(most, timeout_s)
         if timeout_s == 0 and messages:
-            consumer._on_revoke(consumer._kafka, consumer._kafka.assignment())
+            intake._on_revoke(intake._kafka, intake._kafka.assignment())
             taken_away.extend(messages)
         return messages
 
-    consumer._consume = taken_away_meanwhile  # type: ignore[method-assign]
+    intake._consume = taken_away_meanwhile  # type: ignore[method-assign]
     drive(consumer, lambda: bool(taken_away))
     for _ in range(5):
         consumer.step()

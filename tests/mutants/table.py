@@ -49,7 +49,7 @@ MUTANTS = [
         "                fresh, bad = self._claim(session, batch)\n",
         "            with self._session() as session, session.begin():\n"
         "                self._store_offsets(session, batch)\n"
-        "            self._tell_kafka(batch.next_offsets, wait_for_answer=True)\n"
+        "            self._intake._tell_kafka(batch.next_offsets, wait_for_answer=True)\n"
         "            with self._session() as session, session.begin():\n"
         "                fresh, bad = self._claim(session, batch)\n",
         "tests/failure/test_consumer_killed.py",
@@ -103,10 +103,37 @@ MUTANTS = [
     Mutant(
         "start at the lower offset: Kafka's is believed",
         "shared/messaging/positions.py",
-        "    if in_database is None:\n        return None\n"
-        "    return in_database if in_kafka is None else min(in_database, in_kafka)\n",
-        "    return in_kafka\n",
+        "    lower = in_database if there.committed is None else min(in_database, there.committed)\n",
+        "    lower = in_database if there.committed is None else there.committed\n",
         "tests/integration/test_consumer.py -k 'set_back or emptied'",
+    ),
+    Mutant(
+        "where a new partition begins is written down",
+        "shared/messaging/positions.py",
+        "    store(session, consumer, topics, new, {})\n",
+        "    pass\n",
+        "tests/integration/test_consumer.py -k expires_before",
+    ),
+    Mutant(
+        "a topic that lost its end is not taken for one whose records expired",
+        "shared/messaging/intake.py",
+        "if self.held[place].stored >= first:",
+        "if False:",
+        "tests/integration/test_consumer.py -k lost_its_end",
+    ),
+    Mutant(
+        "records that are taken one by one do not keep a consumer from polling",
+        "shared/messaging/intake.py",
+        "self._fetch(self._settings.batch_size if wanted else 1, 0)",
+        "self._fetch(self._settings.batch_size if wanted else 0, 0)",
+        "tests/integration/test_consumer.py -k keep_a_consumer_from_polling",
+    ),
+    Mutant(
+        "an error of our own is no unknown outcome of a mail",
+        "services/billing/send.py",
+        "            raise mail.NotNow(repr(error)) from error\n",
+        "            raise\n",
+        "tests/failure/test_mail_server.py -k our_own",
     ),
     Mutant(
         "a database set back under a running consumer is noticed",
@@ -118,21 +145,21 @@ MUTANTS = [
     Mutant(
         "same batch again: a passing failure drops it",
         "shared/messaging/consumer.py",
-        "            self._put_back(batch)\n            raise\n        except Exception as error:",
+        "            self._intake.put_back(batch.records)\n            raise\n        except Exception as error:",
         "            raise\n        except Exception as error:",
         "tests/integration/test_consumer.py -k 'deadlock or serialization'",
     ),
     Mutant(
         "resume after a rebalance during a hold",
-        "shared/messaging/consumer.py",
+        "shared/messaging/intake.py",
         "        self._kafka.resume(self._awaiting)\n",
         "",
         "tests/failure/test_outages.py -k rebalance",
     ),
     Mutant(
         "what was received for a partition that is taken away is left to its new owner",
-        "shared/messaging/consumer.py",
-        "            elif self._place_of(message) in self._stored:\n",
+        "shared/messaging/intake.py",
+        "            elif place in self.held:\n",
         "            else:\n",
         "tests/integration/test_consumer_buffer.py",
     ),
