@@ -1,6 +1,7 @@
 """The docs stay true: links lead somewhere, generated pages are those of the code, and what diagrams name is there."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,16 @@ def test_every_make_target_that_a_page_names_exists(page: Path) -> None:
     named = set(re.findall(r"`(?:[A-Z_]+=\S+ )*make ([a-z][a-z-]*)", text))
     named |= {name for step in blocks.steps(page) for name in re.findall(r"\bmake ([a-z][a-z-]*)", step.command)}
     assert named <= targets, f"no such target: {named - targets}"
+
+
+SOURCE_SHOWN = [step for page in PAGES for step in blocks.steps(page) if re.fullmatch(r"sed -n \S.*\n?", step.command)]
+
+
+@pytest.mark.parametrize("step", SOURCE_SHOWN, ids=lambda step: f"{step.page.name}:{step.line}")
+def test_source_that_a_page_shows_is_the_source_of_today(step: blocks.Step) -> None:
+    shown = subprocess.run(["sh", "-c", step.command], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert step.expected is not None
+    assert shown.strip() == step.expected.strip()
 
 
 def test_diagrams_name_processes_that_exist() -> None:
