@@ -99,7 +99,8 @@ test-docs: .venv/dev-installed .venv/run-installed ## run what README and tutori
 	@.venv/bin/python -W ignore -m tests.docs $(C) $(if $(WRITE),--write)
 docs: .venv/run-installed .venv/docs-installed ## the docs as a site, in .run/site; the reference is written anew first
 	@.venv/bin/python -W ignore -m infra.docs >/dev/null && .venv/bin/zensical build --strict --clean
-ci: lint types test chaos-ci ## what CI runs: lint, types, tests, two minutes of chaos
+ci: lint types test chaos-ci ## what CI runs: lint, types, tests, two minutes of chaos, three chapters of the tutorial
+	@$(MAKE) --no-print-directory test-docs C="03 04 05"
 lint: .venv/dev-installed ## style, and the rules of who may import whom
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache
 types: .venv/dev-installed ## strict type checking
