@@ -2,6 +2,7 @@
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Annotated
 from uuid import uuid4
 
 from flask import Request, Response
@@ -12,13 +13,14 @@ from services.orders.schemas import MAX_QUANTITY, Currency, Product, Sku
 COOKIE = "cart"
 MAX_PRODUCTS = 40
 """So that it fits into a cookie."""
+Quantity = Annotated[int, Field(ge=1, le=MAX_QUANTITY)]
 
 
 class Cart(BaseModel):
     key: str = Field(default_factory=lambda: uuid4().hex, pattern=r"^[0-9a-f]{32}$")
     """The Idempotency-Key of the order that this cart becomes: pressing twice, or trying again, is one order."""
     currency: Currency = "EUR"
-    quantities: dict[Sku, int] = Field(default_factory=dict, max_length=MAX_PRODUCTS)
+    quantities: dict[Sku, Quantity] = Field(default_factory=dict, max_length=MAX_PRODUCTS)
 
     @property
     def pieces(self) -> int:

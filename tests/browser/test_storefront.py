@@ -195,5 +195,9 @@ def test_a_wrong_address_or_a_made_up_cart_is_answered_with_a_page(shop: FlaskCl
     for cookie in ("", "garbage", "e30=", "bnVsbA=="):
         shop.set_cookie("cart", cookie)
         assert shop.get("/cart").status_code == 200
+    for quantity in ("-5", "0", "10001", "9" * 2900, "1.5"):
+        shop.set_cookie("cart", urlsafe_b64encode(b'{"quantities": {"cup": %s}}' % quantity.encode()).decode())
+        shown = shop.get("/cart")
+        assert (shown.status_code, "It is empty." in shown.text) == (200, True), quantity
     unknown = shop.get("/orders/00000000-0000-4000-8000-000000000000")
     assert (unknown.status_code, unknown.mimetype) == (404, "text/html")
