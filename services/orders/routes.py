@@ -9,7 +9,7 @@ next    place_order.py
 from uuid import UUID
 
 from apiflask import APIBlueprint
-from flask import Response, request
+from flask import Response, request, url_for
 from sqlalchemy.orm import Session, sessionmaker
 
 from services.orders import catalogue, etags, read_orders
@@ -24,7 +24,9 @@ from services.orders.schemas import (
     Order,
     OrderPage,
     Paging,
+    Placed,
     PlaceHeaders,
+    Versioned,
     WantedOrder,
 )
 from shared.runtime import web
@@ -44,18 +46,20 @@ def v1(sessions: sessionmaker[Session], operator_token: str) -> APIBlueprint:
     @api.post("/orders")
     @api.input(PlaceHeaders, location="headers", arg_name="headers")
     @api.input(WantedOrder, arg_name="wanted")
-    @api.output(Order, status_code=201)
+    @api.output(Order, status_code=201, headers=Placed)
     @api.doc(summary="Place an order (a draft)", responses=documented(400, 409, 413, 422, 503))
     def place_order(headers: PlaceHeaders, wanted: WantedOrder) -> Response:
         answer = place(sessions, headers.idempotency_key, wanted)
-        response = Response(answer.body, answer.status, content_type="application/json")
+        first = Order.model_validate_json(answer.body)
+        said = {"Location": url_for(".read_order", order_id=first.id), "ETag": first.etag}
+        response = Response(answer.body, answer.status, said, content_type="application/json")
         if answer.replayed:
             response.headers["Idempotent-Replayed"] = "true"
         return response
 
     @api.post("/orders/<uuid:order_id>/confirm")
     @api.input(IfMatch, location="headers", arg_name="headers")
-    @api.output(Order)
+    @api.output(Order, headers=Versioned)
     @api.doc(
         summary="Confirm an order",
         description="Once or many times, also at the same moment: the order is confirmed once and causes one event.",
@@ -67,7 +71,7 @@ def v1(sessions: sessionmaker[Session], operator_token: str) -> APIBlueprint:
     @api.put("/orders/<uuid:order_id>/lines")
     @api.input(IfMatch, location="headers", arg_name="headers")
     @api.input(Lines, arg_name="wanted")
-    @api.output(Order)
+    @api.output(Order, headers=Versioned)
     @api.doc(
         summary="Replace the lines of a draft",
         description="If-Match is required: it says which version is changed.",
@@ -78,7 +82,7 @@ def v1(sessions: sessionmaker[Session], operator_token: str) -> APIBlueprint:
 
     @api.get("/orders/<uuid:order_id>")
     @api.input(IfNoneMatch, location="headers", arg_name="headers")
-    @api.output(Order)
+    @api.output(Order, headers=Versioned)
     @api.doc(
         summary="Read an order",
         responses=documented(400, 404, 503) | {304: {"description": "The client has this version"}},

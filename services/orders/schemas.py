@@ -139,3 +139,11 @@ class IfMatch(_Headers):
 
 class IfNoneMatch(_Headers):
     if_none_match: str | None = Field(None, alias="If-None-Match", description="The ETag that the client has")
+
+
+class Versioned(_Headers):
+    etag: str = Field(alias="ETag", pattern=r'^"\d+"$', description="The version that was answered, for If-Match")
+
+
+class Placed(Versioned):
+    location: str = Field(alias="Location", description="Where the order can be read")

@@ -57,6 +57,8 @@ def test_the_same_key_and_body_give_the_first_answer_to_the_byte(shop: FlaskClie
     shop.post(f"/v1/orders/{first.get_json()['id']}/confirm")
     again = shop.post("/v1/orders", json=wanted(), headers=headers)
     assert (again.status_code, again.data) == (201, first.data)
+    for header in ("ETag", "Location"):
+        assert again.headers[header] == first.headers[header]
     assert "Idempotent-Replayed" not in first.headers
     assert again.headers["Idempotent-Replayed"] == "true"
     assert len(rows(orders_url, "SELECT FROM orders")) == 1
@@ -183,6 +185,17 @@ def test_a_draft_is_changed_only_from_the_version_that_was_read(shop: FlaskClien
     shop.post(f"/v1/orders/{order['id']}/confirm")
     too_late = shop.put(path, json=lines, headers={"If-Match": "*"})
     assert (too_late.status_code, kind(too_late)) == (409, "already-confirmed")
+
+
+def test_an_order_is_changed_right_after_it_was_placed_by_what_that_answer_said(shop: FlaskClient) -> None:
+    placed = shop.post("/v1/orders", json=wanted(), headers={"Idempotency-Key": "cart-1"})
+    where, etag = placed.headers["Location"], placed.headers["ETag"]
+    lines = {"lines": [{"sku": "cup", "quantity": 2}]}
+    assert shop.put(f"{where}/lines", json=lines, headers={"If-Match": etag}).status_code == 200
+    assert shop.get(where).get_json()["id"] == placed.get_json()["id"]
+    again = shop.post("/v1/orders", json=wanted(), headers={"Idempotency-Key": "cart-1"})
+    stale = shop.put(f"{where}/lines", json=lines, headers={"If-Match": again.headers["ETag"]})
+    assert stale.status_code == 412, "the first answer again, and its version"
 
 
 def test_confirming_another_version_than_was_seen_is_refused_but_asking_again_is_not(shop: FlaskClient) -> None:

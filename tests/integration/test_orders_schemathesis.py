@@ -12,17 +12,19 @@ from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     missing_required_header,
     negative_data_rejection,
+    response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
 )
 
-from tests.support.orders import OPERATOR, place
+from tests.support.orders import OPERATOR, place, wanted
 
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
     content_type_conformance,
     response_schema_conformance,
+    response_headers_conformance,
     missing_required_header,
     negative_data_rejection,
 ]
@@ -40,6 +42,9 @@ def test_no_request_makes_the_api_fail_or_answer_what_is_not_described(shop: Fla
         if "{order_id}" in operation.path:
             # With an order that is there, requests get further than to the 404.
             ask(operation, mode, path_parameters={"order_id": place(shop)["id"]})
+        elif operation.label == "POST /v1/orders" and mode is GenerationMode.POSITIVE:
+            # With products that are there, to the 201.
+            ask(operation, mode, body=wanted())
 
 
 def ask(operation: Any, mode: GenerationMode, **fixed: Any) -> None:
