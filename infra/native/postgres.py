@@ -51,11 +51,12 @@ def initialise(data: Path, prefix: list[str]) -> None:
     unfinished = data.with_name("unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     password = data.with_name("password")
+    password.unlink(missing_ok=True)
+    password.touch(mode=0o600, exist_ok=False)  # before it holds anything
     password.write_text(os.environ["POSTGRES_PASSWORD"])
     if prefix:
         shutil.chown(data.parent, ACCOUNT)
         shutil.chown(password, ACCOUNT)
-    password.chmod(0o600)
     arguments = shlex.split(os.environ.get("POSTGRES_INITDB_ARGS", ""))
     command = [binaries() / "initdb", "-D", unfinished, "-U", os.environ["POSTGRES_USER"], f"--pwfile={password}"]
     subprocess.run(
