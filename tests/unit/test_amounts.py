@@ -1,9 +1,13 @@
 """Money on an invoice adds up."""
 
+from typing import get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.billing import amounts
+from services.orders import money
+from services.orders.schemas import Currency
 
 LINES = st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10_000)), min_size=1, max_size=20)
 
@@ -25,6 +29,12 @@ def test_a_currency_is_printed_with_its_own_number_of_decimals() -> None:
     printed = [amounts.printed(1234567, currency) for currency in ("EUR", "JPY", "KWD", "XYZ")]
     assert printed == ["12,345.67", "1,234,567", "1,234.567", "12,345.67"]
     assert amounts.printed(5, "EUR") == "0.05"
+
+
+def test_the_shop_and_the_invoice_write_the_same_amount_in_every_currency_that_is_sold_in() -> None:
+    assert set(money.SYMBOLS) == set(get_args(Currency))
+    for currency, (symbol, _) in money.SYMBOLS.items():
+        assert money.shown(1234567, currency) == symbol + amounts.printed(1234567, currency)
 
 
 def test_a_rate_is_printed_without_needless_zeros() -> None:
