@@ -7,13 +7,13 @@ next    projections.py
 """
 
 from services.analytics.projections import HANDLERS
-from services.analytics.settings import ConsumerSettings
 from shared import consumer_process
+from shared.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import load
 
 
 def main() -> None:
-    consumer_process.run("analytics", load(ConsumerSettings), HANDLERS)
+    consumer_process.run("analytics", load(ConsumerProcessSettings), HANDLERS)
 
 
 if __name__ == "__main__":

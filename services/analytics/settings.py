@@ -2,14 +2,9 @@
 
 from pydantic import Field
 
-from shared.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import ProcessSettings
 
 
 class ApiSettings(ProcessSettings):
     database_url: str = Field(repr=False)
     operator_token: str = Field("", repr=False, description="opens the dead letters; empty: nobody may")
-
-
-class ConsumerSettings(ConsumerProcessSettings):
-    """What every consumer needs, and nothing else yet."""

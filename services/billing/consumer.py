@@ -7,13 +7,13 @@ next    handlers.py
 """
 
 from services.billing.handlers import HANDLERS
-from services.billing.settings import ConsumerSettings
 from shared import consumer_process
+from shared.consumer_process import ConsumerProcessSettings
 from shared.runtime.settings import load
 
 
 def main() -> None:
-    consumer_process.run("billing", load(ConsumerSettings), HANDLERS)
+    consumer_process.run("billing", load(ConsumerProcessSettings), HANDLERS)
 
 
 if __name__ == "__main__":

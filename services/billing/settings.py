@@ -4,7 +4,6 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from shared.consumer_process import ConsumerProcessSettings
 from shared.messaging.tasks import TaskSettings
 from shared.runtime.settings import ProcessSettings
 
@@ -12,10 +11,6 @@ from shared.runtime.settings import ProcessSettings
 class ApiSettings(ProcessSettings):
     database_url: str = Field(repr=False)
     operator_token: str = Field("", repr=False, description="opens the lists and the dead letters; empty: nobody may")
-
-
-class ConsumerSettings(ConsumerProcessSettings):
-    """What every consumer needs, and nothing else yet."""
 
 
 class WorkerSettings(ProcessSettings):
