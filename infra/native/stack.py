@@ -60,7 +60,7 @@ class Stack:
         (self.run / "logs").mkdir(exist_ok=True)
         kafka_jars.fetch(self.cache, self.say)
         self.supervisor.configure(self.plan, self.environment, PROJECT)
-        self.supervisor.start()
+        self.supervisor.start(self.environment)
         for wave in self.plan.waves():
             self._start_wave(wave)
         self.say(f"all healthy after {time.monotonic() - began:.1f} s")

@@ -56,8 +56,11 @@ class Supervisor:
         self.configuration.touch(mode=0o600)  # it holds the passwords of the services
         self.configuration.write_text("\n".join(sections))
 
-    def start(self) -> None:
-        """Start it, or make one that runs follow a changed configuration."""
+    def start(self, environment: Mapping[str, str]) -> None:
+        """Start it, or make one that runs follow a changed configuration.
+
+        Its children inherit all that it sees: what the caller has exported must not reach them through it.
+        """
         if self.is_running():
             ((added, changed, removed),) = self.call("reloadConfig")
             for name in [*changed, *removed]:
@@ -71,7 +74,7 @@ class Supervisor:
             [sys.executable, "-W", "ignore", "-m", "supervisor.supervisord", "-c", str(self.configuration)],
             check=True,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, MARKER: str(self.run)},
+            env={**environment, MARKER: str(self.run)},
         )
         wait_for(self.is_running, 10, "supervisord did not answer")
 

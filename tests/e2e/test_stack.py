@@ -25,10 +25,17 @@ pytestmark = pytest.mark.timeout(420)
 HEALTHY_AGAIN_S = 30
 
 
+CALLERS = {"CALLERS_SECRET": "not-a-secret-in-a-test", "GUNICORN_CMD_ARGS": "--threads 1", "REPLICA": "7"}
+"""What somebody has exported who starts the stack: a key, and names that our processes would listen to."""
+
+
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     with temporary_stack() as stack:
-        stack.up()
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in CALLERS.items():
+                patch.setenv(name, value)
+            stack.up()
         yield stack
 
 
@@ -52,6 +59,13 @@ def all_healthy_within(stack: Stack, seconds: float) -> None:
 
 def test_every_process_is_healthy(stack: Stack) -> None:
     assert ill(stack) == {}
+
+
+def test_no_process_sees_what_its_caller_has_exported(stack: Stack) -> None:
+    processes = leftovers(stack.run)
+    assert len(processes) > len(stack.plan.programs) / 2
+    seen = {(" ".join(process.cmdline()), name) for process in processes for name in CALLERS.keys() & process.environ()}
+    assert seen == set()
 
 
 def url_of(stack: Stack, database: str) -> str:
