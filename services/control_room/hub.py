@@ -21,7 +21,6 @@ class Hub:
         self._hurry = threading.Event()
         self._number = 0
         self._latest = b""
-        self.watching = 0
 
     def publish(self, sample: dict[str, Any]) -> None:
         written = b"data: " + orjson.dumps(sample) + b"\n\n"
@@ -40,13 +39,9 @@ class Hub:
     def stream(self) -> Iterator[bytes]:
         yield b"retry: 1000\n\n"
         seen, end = 0, time.monotonic() + LONGEST_S
-        self.watching += 1
-        try:
-            while time.monotonic() < end:
-                with self._changed:
-                    self._changed.wait_for(lambda seen=seen: self._number != seen, SILENCE_S)  # type: ignore[misc]
-                    number, written = self._number, self._latest
-                yield written if number != seen else b": still here\n\n"
-                seen = number
-        finally:
-            self.watching -= 1
+        while time.monotonic() < end:
+            with self._changed:
+                self._changed.wait_for(lambda seen=seen: self._number != seen, SILENCE_S)  # type: ignore[misc]
+                number, written = self._number, self._latest
+            yield written if number != seen else b": still here\n\n"
+            seen = number
