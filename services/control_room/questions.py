@@ -25,10 +25,14 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from psycopg.errors import QueryCanceled
+
+from shared.runtime import logs
 
 SHARE = 0.0075
 """Of one core, for each question."""
 LONGEST_S = 30.0
+"""Between two times that a question is asked; after one that took too long (statement_timeout) too."""
 
 UNSENT = """
 SELECT count(*) AS unsent, count(*) FILTER (WHERE state = 'issued') AS unrendered FROM invoices
@@ -94,22 +98,33 @@ class Answers:
         self._took: dict[str, deque[float]] = {}
         self._confirmed = Confirmed()
 
-    def refresh(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> dict[str, dict[str, Any]]:
+    def refresh(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> dict[str, dict[str, Any]] | None:
         """Offsets before what depends on them: what changes in between is seen next time. The orders last: then there
-        are never more effects than orders, only because time went by between two questions."""
+        are never more effects than orders, only because time went by between two questions. None: a question has never
+        been answered yet, and figures need all of them."""
         for name, question in QUESTIONS.items():
-            depends = [self._known[other] for other in question.unless_same]
+            depends = [self._known.get(other) for other in question.unless_same]
             if clock() < self._due.get(name, 0.0) or (depends and depends == self._seen.get(name)):
                 continue
-            self._ask(name, lambda question=question: ask(question.database, question.sql, {}), clock)  # type: ignore[misc]
-            self._seen[name] = depends
-        self._known["confirmed"] = {"orders": self._confirmed.count(ask)}
-        return self._known
+            began = clock()
+            if self._answered(name, lambda question=question: ask(question.database, question.sql, {}), clock):  # type: ignore[misc]
+                self._seen[name] = depends
+                self._put_off(name, began, clock())
+        if clock() >= self._due.get("confirmed", 0.0):
+            self._answered("confirmed", lambda: {"orders": self._confirmed.count(ask)}, clock)
+        return self._known if self._known.keys() >= {*QUESTIONS, "confirmed"} else None
 
-    def _ask(self, name: str, question: Callable[[], dict[str, Any]], clock: Callable[[], float]) -> None:
-        began = clock()
-        self._known[name] = question()
-        now = clock()
+    def _answered(self, name: str, question: Callable[[], dict[str, Any]], clock: Callable[[], float]) -> bool:
+        """One that takes too long keeps its old answer and costs no other its turn."""
+        try:
+            self._known[name] = question()
+        except QueryCanceled:
+            self._due[name] = clock() + LONGEST_S
+            logs.get().warning("a question took too long; its last answer stands", question=name, again_in_s=LONGEST_S)
+            return False
+        return True
+
+    def _put_off(self, name: str, began: float, now: float) -> None:
         took = self._took.setdefault(name, deque(maxlen=5))
         took.append(now - began)
         # The quickest of the last five: what a busy machine adds is not what the question costs.
@@ -163,6 +178,8 @@ class Connections:
             cursor = self._connected(database).execute(statement.encode(), parameters or None, prepare=True)
             names = [column.name for column in cursor.description or ()]
             return [dict(zip(names, row, strict=True)) for row in cursor]
+        except QueryCanceled:
+            raise  # the connection is as good as before
         except psycopg.OperationalError:
             self._open.pop(database).close() if database in self._open else None
             raise

@@ -105,7 +105,8 @@ class Sampler:
         except psycopg.Error:
             self._servers["postgres"] = "down"
             return
-        self._known = self._figures(answers) | {"latency": latency, "newest": newest}
+        if answers is not None:
+            self._known = self._figures(answers) | {"latency": latency, "newest": newest}
 
     def _figures(self, answers: Answered) -> Sample:
         ledger, partitions = figures.ledger(answers), figures.partitions(answers, self._ends)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from psycopg.errors import QueryCanceled
 
 from services.control_room.hub import Hub
 from services.control_room.ledger import InFlight, Ledger, verdict
@@ -44,9 +45,13 @@ class Database:
     def __init__(self) -> None:
         self.now, self.takes_s, self.asked = 1000.0, 0.0, list[str]()
         self.updated_at = self.invoices = 0
+        self.too_long = ""
+        """What is in a statement that is cancelled."""
 
     def ask(self, database: str, statement: str, _parameters: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(statement)
+        if self.too_long and self.too_long in statement:
+            raise QueryCanceled("canceling statement due to statement timeout")
         self.now += self.takes_s
         if "updated_at" in statement:
             return {"offsets": {}, "updated_at": self.updated_at}
@@ -87,6 +92,32 @@ def test_a_question_that_takes_long_is_asked_less_often() -> None:
     elapsed = database.now - began
     assert 0 < sums * database.takes_s <= 1.5 * SHARE * elapsed
     assert elapsed / sums < LONGEST_S
+
+
+@pytest.mark.parametrize("too_long", [QUESTIONS["billing_inbox"].sql, QUESTIONS["outbox"].sql, "event_id >="])
+def test_a_question_that_takes_too_long_waits_and_the_others_are_asked(too_long: str) -> None:
+    database, answers = Database(), Answers()
+    assert answers.refresh(database.ask, lambda: database.now) is not None
+    database.too_long = too_long
+    for second in range(1, 91):
+        database.now += 1.0
+        database.updated_at, database.invoices = second, second
+        found = answers.refresh(database.ask, lambda: database.now)
+        assert found is not None, "the old answer stands"
+        assert found["invoices"] == {"below": 0, "newer": 0, "unsent": 0, "invoices": second}
+    assert 3 <= sum(too_long in statement for statement in database.asked) <= 5
+    database.too_long, database.now = "", database.now + LONGEST_S
+    database.asked.clear()
+    answers.refresh(database.ask, lambda: database.now)
+    assert any(too_long in statement for statement in database.asked)
+
+
+def test_without_a_first_answer_to_every_question_there_are_no_figures() -> None:
+    database, answers = Database(), Answers()
+    database.too_long = QUESTIONS["invoices"].sql
+    assert answers.refresh(database.ask, lambda: database.now) is None
+    database.too_long, database.now = "", database.now + LONGEST_S
+    assert answers.refresh(database.ask, lambda: database.now) is not None
 
 
 def test_every_browser_gets_the_same_sample_and_none_waits_for_another() -> None:
