@@ -9,6 +9,7 @@ next    faults.py
 import time
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -27,9 +28,14 @@ LATEST = """
 SELECT event_id, key, value, headers FROM outbox
  WHERE topic = %s AND published_at IS NOT NULL ORDER BY event_id DESC LIMIT 1
 """
+CONFIRMED = "SELECT confirmed_at FROM orders WHERE id = %s AND confirmed_at IS NOT NULL"
+# No index has the key. An event's id says when it was made: a few minutes of the primary key, in one day's partition.
 OF_ORDER = """
-SELECT event_id, key, value, headers FROM outbox WHERE topic = %s AND published_at IS NOT NULL AND key = %s
+SELECT event_id, key, value, headers FROM outbox
+ WHERE event_id BETWEEN %s AND %s AND topic = %s AND published_at IS NOT NULL AND key = %s
 """
+ASIDE = timedelta(minutes=10)
+"""An id is made by the service's clock, confirmed_at by the database's."""
 
 
 class Published(NamedTuple):
@@ -57,13 +63,27 @@ class Record(NamedTuple):
 def published(places: PlacesSettings, order_id: UUID | None = None) -> Published:
     """The event of an order, or of the order published last."""
     with psycopg.connect(places.orders_database_url, autocommit=True, connect_timeout=5) as orders:
-        query, parameters = (OF_ORDER, (places.topic, str(order_id))) if order_id else (LATEST, (places.topic,))
-        row = orders.execute(query, parameters).fetchone()
+        row = _of_order(orders, places.topic, order_id) if order_id else _latest(orders, places.topic)
     if row is None:
         raise Problem(
             409, "nothing-published", "There is no published event (of this order) yet: place an order first."
         )
     return Published(*row)
+
+
+def _latest(orders: psycopg.Connection[Any], topic: str) -> tuple[Any, ...] | None:
+    return orders.execute(LATEST, (topic,)).fetchone()
+
+
+def _of_order(orders: psycopg.Connection[Any], topic: str, order_id: UUID) -> tuple[Any, ...] | None:
+    confirmed = orders.execute(CONFIRMED, (order_id,)).fetchone()
+    return orders.execute(OF_ORDER, (*around(confirmed[0]), topic, str(order_id))).fetchone() if confirmed else None
+
+
+def around(moment: datetime) -> tuple[UUID, UUID]:
+    """The smallest and the greatest id that an event of this moment can have."""
+    first, last = (int(each.timestamp() * 1000) for each in (moment - ASIDE, moment + ASIDE))
+    return UUID(int=first << 80), UUID(int=last << 80)
 
 
 def produce(places: PlacesSettings, records: Iterable[Record]) -> list[Produced]:
