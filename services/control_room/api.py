@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from apiflask import APIFlask
 
-from services.control_room import faults_api, letters_api, lives_api, watching_api
+from services.control_room import away, faults_api, letters_api, lives_api, watching_api
 from services.control_room.access import Access
 from services.control_room.buying import Buyer
 from services.control_room.hub import Hub
@@ -30,6 +30,7 @@ def create_app() -> APIFlask:
     engines = [database.engine(url, settings.process, pool_size=2) for url in settings.database_urls()]
     app = web.create_app(__name__, "Control room", ready=[database.answers(engine) for engine in engines])
     app.config["SECURITY_SCHEMES"] = {"token": {"type": "http", "scheme": "bearer"}}
+    away.install(app)
     hub = Hub()
     access, journal = Access(settings.control_room_token), Journal(hub.hurry)
     ports = OpsPorts(settings.ops_ports, settings.failpoints_token)

@@ -1,11 +1,16 @@
-"""The control room's own reasoning: what the ledger says, and what a look costs."""
+"""The control room's own reasoning: what the ledger says, what a look costs, and what it answers about what is away."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
+from flask.testing import FlaskClient
 from psycopg.errors import QueryCanceled
 
+from infra.docs.http import SETTINGS
+from services.control_room import api
+from services.control_room.audit import mailbox
 from services.control_room.hub import Hub
 from services.control_room.ledger import InFlight, Ledger, verdict
 from services.control_room.questions import LONGEST_S, QUESTIONS, SHARE, Answers
@@ -126,3 +131,42 @@ def test_every_browser_gets_the_same_sample_and_none_waits_for_another() -> None
     assert {next(stream) for stream in streams} == {b"retry: 1000\n\n"}
     hub.publish({"at": 1})
     assert {next(stream) for stream in streams} == {b'data: {"at":1}\n\n'}
+
+
+@pytest.fixture
+def lonely(monkeypatch: pytest.MonkeyPatch) -> FlaskClient:
+    """A control room whose databases, broker, mailbox and processes are all away. Nobody samples."""
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("CONTROL_ROOM_TOKEN", "not-a-secret-in-a-test")
+    monkeypatch.setattr(api, "_on_first_request", lambda *_: None)
+    app = api.create_app()
+
+    @app.get("/mails")
+    def mails() -> dict[str, int]:
+        return {"mails": mailbox.count(SETTINGS["MAIL_URL"])}
+
+    @app.get("/kafka")
+    def kafka() -> None:
+        raise KafkaException("no brokers")
+
+    return app.test_client()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("GET", "/v1/letters", "database-away"),
+        ("GET", "/v1/letters/billing/1", "database-away"),
+        ("GET", "/v1/lives/00000000", "database-away"),
+        ("POST", "/v1/faults/duplicate", "database-away"),
+        ("GET", "/mails", "mailbox-away"),
+        ("GET", "/kafka", "kafka-away"),
+    ],
+)
+def test_what_is_away_is_a_problem_with_a_name(lonely: FlaskClient, method: str, path: str, kind: str) -> None:
+    token = {"Authorization": "Bearer not-a-secret-in-a-test"}
+    answer = lonely.open(path, method=method, headers=token, json={} if method == "POST" else None)
+    assert (answer.status_code, answer.content_type) == (503, "application/problem+json")
+    assert answer.get_json(force=True)["type"] == f"/problems/{kind}"
+    assert answer.headers["Retry-After"] == "1"
