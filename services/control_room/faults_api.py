@@ -43,7 +43,7 @@ class Duplicate(About, Both):
 
 
 class Replay(Given):
-    last: int = Field(1000, ge=1, le=100_000, description="so many records, the newest")
+    last: int = Field(1000, ge=1, le=10_000, description="so many records, the newest; all are held in memory")
 
 
 class PoisonKind(Given):

@@ -170,3 +170,8 @@ def test_what_is_away_is_a_problem_with_a_name(lonely: FlaskClient, method: str,
     assert (answer.status_code, answer.content_type) == (503, "application/problem+json")
     assert answer.get_json(force=True)["type"] == f"/problems/{kind}"
     assert answer.headers["Retry-After"] == "1"
+
+
+def test_no_more_is_replayed_than_fits_into_memory(lonely: FlaskClient) -> None:
+    token = {"Authorization": "Bearer not-a-secret-in-a-test"}
+    assert lonely.post("/v1/faults/replay", json={"last": 10_001}, headers=token).status_code == 422
