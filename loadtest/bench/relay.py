@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from confluent_kafka import Producer
 
 from loadtest.bench import orders
 from loadtest.bench.figures import Figure, in_turn, ratio
@@ -113,7 +112,11 @@ class Outbox:
                 binary=True,
             ).fetchall():
                 for shard, seq, topic, key, value in batch:
-                    _produced(producer, topic, key, value)
+                    try:
+                        producer.produce(topic, value, key.encode())
+                    except BufferError:  # it outruns Kafka, and has to wait as any program would
+                        producer.flush()
+                        producer.produce(topic, value, key.encode())
                     after[shard] = seq
                 producer.poll(0)
                 done += len(batch)
@@ -122,12 +125,3 @@ class Outbox:
         if done != rows:
             raise RuntimeError(f"{rows} rows, produced {done}")
         return done / seconds
-
-
-def _produced(producer: Producer, topic: str, key: str, value: bytes) -> None:
-    """The loop outruns Kafka where the database is the quicker one: then it waits, as any program would have to."""
-    while True:
-        try:
-            return producer.produce(topic, value, key.encode())
-        except BufferError:
-            producer.poll(0.01)
