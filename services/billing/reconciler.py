@@ -27,7 +27,7 @@ BATCH = 100
 # READ COMMITTED. Locked rows are in the hands of a worker or of another reconciler: somebody cares, skip them.
 OVERDUE = """
 SELECT id FROM invoices AS i
- WHERE sent_at IS NULL AND refusal IS NULL AND issued_at <= clock_timestamp() - %(after_s)s * interval '1 second'
+ WHERE sent_at IS NULL AND refusal IS NULL AND issued_at <= statement_timestamp() - %(after_s)s * interval '1 second'
    AND unknown_outcomes < %(enough)s
    AND NOT EXISTS (SELECT FROM tasks WHERE kind = ANY (%(kinds)s) AND key = i.order_id::text
                                        AND state IN ('queued', 'leased'))

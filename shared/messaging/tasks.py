@@ -27,13 +27,13 @@ ON CONFLICT (kind, key) DO NOTHING
 
 # READ COMMITTED: SKIP LOCKED lets several workers take different rows without waiting for each other; the row lock and
 # the re-check of the WHERE clause under it make sure that a task has one holder. A lease that has run out is due again.
-# The database's clock, so that the workers' clocks do not matter. Attempts count from the lease: a task that kills its
-# worker is counted too.
+# The database's clock, so that the workers' clocks do not matter; as the statement began, because an index cannot look
+# for a time that moves. Attempts count from the lease: a task that kills its worker is counted too.
 LEASE = """
 UPDATE tasks SET state = 'leased', lease_token = gen_random_uuid(), attempts = attempts + 1,
                  due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
  WHERE id = ANY (ARRAY(SELECT id FROM tasks
-                        WHERE kind = %(kind)s AND state IN ('queued', 'leased') AND due_at <= clock_timestamp()
+                        WHERE kind = %(kind)s AND state IN ('queued', 'leased') AND due_at <= statement_timestamp()
                           AND attempts < %(max_attempts)s
                         ORDER BY due_at, id LIMIT %(most)s
                           FOR UPDATE SKIP LOCKED))
@@ -45,7 +45,7 @@ BURY = """
 UPDATE tasks SET state = 'dead', lease_token = NULL, finished_at = clock_timestamp(),
                  last_error = coalesce(last_error, 'the worker died during the last attempt')
  WHERE id = ANY (ARRAY(SELECT id FROM tasks
-                        WHERE kind = %(kind)s AND state IN ('queued', 'leased') AND due_at <= clock_timestamp()
+                        WHERE kind = %(kind)s AND state IN ('queued', 'leased') AND due_at <= statement_timestamp()
                           AND attempts >= %(max_attempts)s
                           FOR UPDATE SKIP LOCKED))
 """
@@ -73,12 +73,11 @@ ON CONFLICT (kind, key) DO UPDATE
  WHERE t.state IN ('done', 'dead')
 """
 
-# Old tasks have the smallest ids: a batch finds its rows at the front of the primary key, and only the last batch of a
-# run reads the whole table. READ COMMITTED: a task that is being reopened at this moment is locked, and so skipped.
+# READ COMMITTED: a task that is being reopened at this moment is locked, and so skipped.
 PURGE = """
 DELETE FROM tasks WHERE id = ANY (ARRAY(
-    SELECT id FROM tasks WHERE state = 'done' AND finished_at < clock_timestamp() - %s * interval '1 day'
-     ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))
+    SELECT id FROM tasks WHERE state = 'done' AND finished_at < statement_timestamp() - %s * interval '1 day'
+     ORDER BY finished_at LIMIT %s FOR UPDATE SKIP LOCKED))
 """
 
 

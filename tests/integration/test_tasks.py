@@ -1,5 +1,6 @@
 """Tasks: one holder at a time, and nothing is forgotten."""
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -198,6 +199,17 @@ def test_a_purge_does_not_wait_for_a_task_in_somebodys_hands(engine: Engine, dat
         holder.execute("SELECT FROM tasks WHERE key = 'held' FOR UPDATE")
         assert purge(engine, 9) == 1
     assert purge(engine, 9) == 1
+
+
+@pytest.mark.parametrize("statement", [tasks.LEASE, tasks.BURY, tasks.PURGE], ids=["lease", "bury", "purge"])
+def test_a_look_for_what_is_due_reads_nothing_else(engine: Engine, statement: str) -> None:
+    """By a time that moves, clock_timestamp(), an index cannot look: each would read all that is queued, or done."""
+    asked = {"kind": "k", "most": 1, "max_attempts": 3, "lease_s": 1}
+    parameters = (30, 1) if statement is tasks.PURGE else asked
+    with Session(engine) as session:
+        session.connection().exec_driver_sql("SET enable_seqscan = off; SET enable_bitmapscan = off")
+        plan = session.connection().exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars().all()
+    assert any("Index Cond" in line and re.search("due_at <=|finished_at <", line) for line in plan), plan
 
 
 def purge(engine: Engine, most: int) -> int:

@@ -19,5 +19,7 @@ CREATE TABLE tasks (
 );
 -- Serves the lease: the next due tasks of a kind. Finished rows, soon the great majority, are not in it.
 CREATE INDEX tasks_due ON tasks (kind, due_at, id) WHERE state IN ('queued', 'leased');
+-- Serves the purge of what was done long ago.
+CREATE INDEX tasks_done ON tasks (finished_at) WHERE state = 'done';
 -- Serves the list of dead tasks.
 CREATE INDEX tasks_dead ON tasks (kind, id) WHERE state = 'dead';
