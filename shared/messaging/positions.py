@@ -65,7 +65,8 @@ def begin(
             )
     known = stored(session, consumer)
     new = {place: there.first for place, there in found.items() if place not in known}
-    store(session, consumer, topics, new, {})
+    if new:
+        store(session, consumer, topics, new, {})
     return known | new
 
 
