@@ -121,7 +121,7 @@ def legend(lines: list[Line]) -> str:
 
 
 def row(verdict: Verdict) -> str:
-    named = "".join(f"<br><code>{escape(line)}</code>" for line in [*verdict.offenders, *verdict.notes[:5]])
+    named = "".join(f"<br><code>{escape(line)}</code>" for line in verdict.told(notes=5))
     said = '<span class="good">holds</span>' if verdict.holds else '<span class="bad">broken</span>'
     figures = f'<td class="n">{verdict.checked:,}<td class="n">{verdict.broken:,}'
     return f"<tr><td>{escape(verdict.promise)}{named}{figures}<td>{said}\n"

@@ -113,8 +113,8 @@ def _print(outcomes: list[Outcome], seconds: float) -> None:
         f" ({seconds:.0f} s)."
     )
     for promise in last:
-        for line in promise.offenders:
-            screen.print(f"  {promise.promise}: {line}")
+        for line in [] if promise.holds else promise.told():
+            screen.print(f"  {promise.promise}: {line}", markup=False)
 
 
 if __name__ == "__main__":

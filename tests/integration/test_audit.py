@@ -162,6 +162,21 @@ def test_a_lost_invoice_is_found(after: Break, victim: Settled) -> None:
     assert str(victim.order.order_id) in offenders(verdicts)
 
 
+def test_of_many_offenders_the_first_are_named_and_the_others_counted(after: Break) -> None:
+    """In memory a thousand are kept, which --json gives; `broken` counts them all."""
+    many = """INSERT INTO tasks (kind, key, state, finished_at)
+              SELECT 'invoice.email', n, 'dead', now() FROM generate_series(1, 40) AS n"""
+    tasks = after("billing", many).tasks
+    assert (tasks.broken, len(tasks.offenders), len(tasks.told())) == (40, 40, 11)
+    assert tasks.told()[-1] == "and 30 more"
+    tasks.offenders, tasks.broken = [], 0
+    for n in range(1500):
+        tasks.check(False, n)
+        tasks.note(str(n))
+    assert (len(tasks.offenders), len(tasks.notes), tasks.broken, tasks.noted) == (1000, 1000, 1500, 1500)
+    assert [line for line in tasks.told(notes=5) if "more" in line] == ["and 1,490 more", "and 1,495 more"]
+
+
 def test_a_doubled_invoice_is_found(after: Break, victim: Settled) -> None:
     double = """ALTER TABLE invoices DROP CONSTRAINT invoices_order_id_key, DROP CONSTRAINT invoices_event_id_key;
                 INSERT INTO invoices (series, number, order_id, event_id, currency, customer, lines, net, tax, gross,

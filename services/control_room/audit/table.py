@@ -6,8 +6,6 @@ from rich.table import Table
 
 from services.control_room.audit.verdicts import Verdicts
 
-NOTES = 20
-
 
 def show(screen: Console, verdicts: Verdicts, *, settled: bool) -> None:
     table = Table(box=None, pad_edge=False)
@@ -20,7 +18,7 @@ def show(screen: Console, verdicts: Verdicts, *, settled: bool) -> None:
         table.add_row(verdict.promise, f"{verdict.checked:,}", f"{verdict.broken:,}", said)
     screen.print(table)
     for verdict in verdicts:
-        for line in [*verdict.offenders, *verdict.notes[:NOTES]]:
+        for line in verdict.told():
             screen.print(f"  {verdict.promise}: {escape(line)}")
     if not settled:
         screen.print("Not everything had settled: what is still in flight may be reported as missing.")

@@ -1,9 +1,11 @@
-"""What the audit has to say: one verdict per promise, with counts and the first offenders."""
+"""What the audit has to say: one verdict per promise, with counts, the first offenders, and how many more there are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-NAMED = 10
+KEPT = 1000
+"""Offenders, and notes, of a promise: memory stays flat whatever is broken, and `broken` and `noted` count on."""
+TOLD = 10
 
 
 @dataclass
@@ -12,19 +14,34 @@ class Verdict:
     checked: int = 0
     broken: int = 0
     offenders: list[str] = field(default_factory=list)
+    noted: int = 0
     notes: list[str] = field(default_factory=list)
 
     def check(self, holds: bool, offender: object, why: str = "") -> bool:
         self.checked += 1
         if not holds:
             self.broken += 1
-            if len(self.offenders) < NAMED:
+            if len(self.offenders) < KEPT:
                 self.offenders.append(f"{offender} {why}".strip())
         return holds
+
+    def note(self, sentence: str) -> None:
+        """No broken promise, but somebody should know."""
+        self.noted += 1
+        if len(self.notes) < KEPT:
+            self.notes.append(sentence)
+
+    def told(self, *, notes: int = 2 * TOLD) -> list[str]:
+        """For a person: the first of each, and how many more there are."""
+        return [*_first(self.offenders, self.broken, TOLD), *_first(self.notes, self.noted, notes)]
 
     @property
     def holds(self) -> bool:
         return self.broken == 0
+
+
+def _first(lines: list[str], count: int, most: int) -> list[str]:
+    return [*lines[:most], *([f"and {count - most:,} more"] if count > most else [])]
 
 
 @dataclass
