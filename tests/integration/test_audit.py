@@ -262,6 +262,7 @@ def test_a_parked_event_is_named_and_its_effect_not_expected(after: Break, victi
     verdicts = after("billing", park + forget)
     assert broken(verdicts) == {"gapless"}
     assert str(victim.event_id) in "\n".join(verdicts.parked.notes)
+    assert f"order {victim.order.order_id} has no invoice: billing letter 1 is open" in verdicts.parked.notes
 
 
 def forgotten_by_billing(victim: Settled) -> str:
@@ -273,9 +274,9 @@ def forgotten_by_billing(victim: Settled) -> str:
 def letter(victim: Settled, value: bytes, reason: str, *, repaired: bytes | None = None, outcome: str = "") -> str:
     """A statement that parks these bytes as the victim's event."""
     repair = f"'\\x{repaired.hex()}', sha256('\\x{repaired.hex()}')" if repaired else "NULL, NULL"
-    closed = f"now(), '{outcome}'" if outcome else "NULL, NULL"
+    closed = f"now(), '{outcome}', 'nobody needs it'" if outcome else "NULL, NULL, NULL"
     return f"""INSERT INTO dead_letters (consumer, event_id, payload_hash, value, topic_id, topic, partition, "offset",
-                                         reason, error, repaired_value, repaired_hash, closed_at, outcome)
+                                         reason, error, repaired_value, repaired_hash, closed_at, outcome, note)
                VALUES ('billing', '{victim.event_id}', sha256('\\x{value.hex()}'), '\\x{value.hex()}', 't',
                        'orders.confirmed', 0, 99, '{reason}', 'bad', {repair}, {closed});"""
 
@@ -287,6 +288,32 @@ def test_a_bad_copy_in_dead_letters_does_not_excuse_a_lost_event(after: Break, v
     assert broken(after("billing", bad_copy + forgotten_by_billing(victim))) == {
         "billing_inbox", "one_invoice", "gapless",
     }  # fmt: skip
+
+
+DISCARDED_ROW = """
+INSERT INTO inbox (consumer, event_id, payload_hash, deliveries, outcome, from_topic, from_partition, from_offset)
+VALUES ('billing', '{}', sha256('\\x{}'), 1, 'discarded', 'orders.confirmed', 0, 99);
+"""
+
+
+def test_an_order_whose_event_was_discarded_is_named_with_the_reason(after: Break, victim: Settled) -> None:
+    remembered = DISCARDED_ROW.format(victim.event_id, victim.value.hex())
+    lost = forgotten_by_billing(victim) + remembered
+    verdicts = after("billing", lost + letter(victim, victim.value, "handler-failed", outcome="discarded"))
+    assert broken(verdicts) == {"gapless"}
+    named = f"order {victim.order.order_id} has no invoice: billing letter 1 was discarded: nobody needs it"
+    assert verdicts.parked.notes == [named]
+
+
+@pytest.mark.parametrize("note", ["NULL", "' '"])
+def test_a_letter_that_was_discarded_without_a_reason_is_found(after: Break, victim: Settled, note: str) -> None:
+    discarded = letter(victim, b"bad", "invalid", outcome="discarded")
+    assert broken(after("billing", f"{discarded} UPDATE dead_letters SET note = {note}")) == {"parked"}
+
+
+def test_an_event_that_was_discarded_without_a_letter_is_found(after: Break, victim: Settled) -> None:
+    lost = forgotten_by_billing(victim) + DISCARDED_ROW.format(victim.event_id, victim.value.hex())
+    assert broken(after("billing", lost)) == {"one_invoice", "gapless", "parked"}
 
 
 def test_an_event_that_is_parked_behind_its_bad_copy_is_not_expected(after: Break, victim: Settled) -> None:

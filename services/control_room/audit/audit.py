@@ -37,7 +37,7 @@ def run(places: PlacesSettings, progress: Progress = lambda _what, _count: None)
     verdicts = Verdicts()
     with ExitStack() as closing:
         before = datetime.now(UTC)
-        told = streams.acknowledged(places.ledger, closing, verdicts.acknowledged.notes)
+        told = streams.acknowledged(places.ledger, closing, verdicts.acknowledged.note)
         records, mails = _unsorted(places, closing, progress)
         opened: Connections = {
             name: closing.enter_context(streams.snapshot(places.database_url(name), name))
@@ -88,8 +88,9 @@ def _by_event(opened: Connections, records: Iterator[Row], known: Known, to: Ver
             promise(event_id, rows, known, to)
         for consumer in ("billing", "analytics"):
             promises.remembered_once(consumer, event_id, rows, known, to)
+            promises.discarded_by_letter(consumer, event_id, rows, known, to)
     if known.expired:
-        to.on_topic.notes.append(f"{known.expired} expired from the topic, proven by the inboxes")
+        to.on_topic.note(f"{known.expired} expired from the topic, proven by the inboxes")
 
 
 def _by_order(
@@ -110,27 +111,37 @@ def _by_order(
             promise(order_id, rows, known, to)
 
 
+LETTERS = """
+SELECT id, event_id, payload_hash, repaired_hash, partition, "offset", reason, outcome, note
+  FROM dead_letters ORDER BY id
+"""
+
+
 def _letters(opened: Connections, verdicts: Verdicts) -> Letters:
     letters = Letters()
-    query = """SELECT id, event_id, payload_hash, repaired_hash, partition, "offset", reason, outcome
-                 FROM dead_letters ORDER BY id"""
     for consumer in ("billing", "analytics"):
-        for letter_id, event_id, digest, repaired, partition, offset, reason, outcome in opened[consumer].execute(
-            query
-        ):
-            verdicts.parked.checked += 1
-            if outcome is None:
-                verdicts.parked.notes.append(
-                    f"{consumer} letter {letter_id}: {reason}, event {event_id or 'without id'}"
-                )
-            if event_id is None:
-                letters.by_place.add((consumer, partition, offset))
-                continue
-            letters.by_event.setdefault((consumer, event_id), set()).add(digest)
-            if outcome != "redriven":
-                # What a bad copy was repaired into may be the event itself, which then waits for the redrive.
-                letters.unapplied.update((consumer, event_id, known) for known in (digest, repaired) if known)
+        for row in opened[consumer].execute(LETTERS):
+            _file(consumer, row, letters, verdicts)
     return letters
+
+
+def _file(consumer: str, row: Row, letters: Letters, verdicts: Verdicts) -> None:
+    identity, event_id, digest, repaired, partition, offset, reason, outcome, note = row
+    name = f"{consumer} letter {identity}"
+    explained = outcome != "discarded" or bool((note or "").strip())
+    verdicts.parked.check(explained, name, "was discarded, and nobody said why")
+    if outcome is None:
+        verdicts.parked.note(f"{name}: {reason}, event {event_id or 'without id'}")
+    if event_id is None:
+        letters.by_place.add((consumer, partition, offset))
+        return
+    letters.by_event.setdefault((consumer, event_id), set()).add(digest)
+    if outcome == "discarded":
+        letters.discarded.add((consumer, event_id))
+    if outcome != "redriven":
+        why = f"{name} was discarded: {note}" if outcome else f"{name} is open"
+        # What a bad copy was repaired into may be the event itself, which then waits for the redrive.
+        letters.unapplied.update({(consumer, event_id, known): why for known in (digest, repaired) if known})
 
 
 def _outbox_floor(orders: psycopg.Connection[Row]) -> Any:

@@ -39,7 +39,7 @@ def run(places: PlacesSettings) -> Verdicts:
     verdicts = Verdicts(judged=JUDGED)
     with ExitStack() as closing:
         known = Known(datetime.now(UTC), UUID(int=0), {}, {}, Letters())
-        told = streams.acknowledged(places.naive_ledger, closing, verdicts.acknowledged.notes)
+        told = streams.acknowledged(places.naive_ledger, closing, verdicts.acknowledged.note)
         mails = streams.mails(places.mail_url, closing, of_order=OF_ORDER)
         billing = closing.enter_context(streams.snapshot(places.naive_billing_database_url, "naive-billing"))
         orders = closing.enter_context(streams.snapshot(places.naive_orders_database_url, "naive-orders"))
@@ -59,7 +59,7 @@ def run(places: PlacesSettings) -> Verdicts:
                 promise(order_id, found, known, verdicts)
             lost += bool(found["orders"]) and not found["invoices"]
             doubled += len(found["invoices"]) > 1
-        verdicts.one_invoice.notes.append(f"{lost} order(s) lost, {doubled} doubled")
+        verdicts.one_invoice.note(f"{lost} order(s) lost, {doubled} doubled")
     return verdicts
 
 

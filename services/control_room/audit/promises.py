@@ -23,8 +23,10 @@ class Letters:
 
     by_event: dict[tuple[str, UUID], set[bytes]] = field(default_factory=dict)
     by_place: set[tuple[str, int, int]] = field(default_factory=set)
-    unapplied: set[tuple[str, UUID, bytes]] = field(default_factory=set)
-    """Open or discarded: of these bytes no effect is expected. A bad copy says nothing about the event itself."""
+    unapplied: dict[tuple[str, UUID, bytes], str] = field(default_factory=dict)
+    """Open or discarded: of these bytes no effect is expected, and this is why. A bad copy says nothing about the event
+    itself."""
+    discarded: set[tuple[str, UUID]] = field(default_factory=set)
 
     def has(self, consumer: str, event_id: UUID, payload_hash: bytes) -> bool:
         return payload_hash in self.by_event.get((consumer, event_id), ())
@@ -90,6 +92,12 @@ def remembered_once(consumer: str, event_id: UUID, rows: Rows, known: Known, ver
         verdict.check(same, event_id, "applied with other bytes than Orders wrote")
 
 
+def discarded_by_letter(consumer: str, event_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None:
+    for row in rows[f"{consumer}_inbox"]:
+        if row[3] == "discarded" and (consumer, event_id) not in known.letters.discarded:
+            verdicts.parked.check(False, event_id, f"discarded by {consumer}, and no letter says why")
+
+
 # --- by order ---
 
 
@@ -103,8 +111,11 @@ def one_event(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> N
 
 def one_invoice(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None:
     if _is_settled_order(rows, known):
-        right = _once(len(rows["invoices"]), "billing", rows, known)
-        verdicts.one_invoice.check(right, order_id, f"{len(rows['invoices'])} invoices")
+        count = len(rows["invoices"])
+        right = count == 1 or (
+            count == 0 and _parked(f"order {order_id} has no invoice", "billing", rows, known, verdicts)
+        )
+        verdicts.one_invoice.check(right, order_id, f"{count} invoices")
 
 
 def amounts(order_id: UUID, rows: Rows, _known: Known, verdicts: Verdicts) -> None:
@@ -130,7 +141,7 @@ def mailed(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None
         state, unknown = invoice[8], invoice[9]
         message_ids = {row[1] for row in rows["mails"]}
         if state == "undeliverable":
-            verdicts.mailed.notes.append(f"undeliverable, and said so: order {order_id}")
+            verdicts.mailed.note(f"undeliverable, and said so: order {order_id}")
         elif _is_settled_order(rows, known):
             arrived = state == "sent" and len(message_ids) == 1
             verdicts.mailed.check(arrived, order_id, f"state {state}, {len(message_ids)} Message-IDs in the mailbox")
@@ -142,8 +153,11 @@ def mailed(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None
 
 def counted(order_id: UUID, rows: Rows, known: Known, verdicts: Verdicts) -> None:
     if _is_settled_order(rows, known):
-        right = _once(len(rows["counted"]), "analytics", rows, known)
-        verdicts.counted.check(right, order_id, f"counted {len(rows['counted'])} times")
+        count = len(rows["counted"])
+        right = count == 1 or (
+            count == 0 and _parked(f"order {order_id} is not counted", "analytics", rows, known, verdicts)
+        )
+        verdicts.counted.check(right, order_id, f"counted {count} times")
     if rows["counted"] and rows["orders"]:
         _, _, currency, total, confirmed_at = rows["orders"][0]
         if confirmed_at is not None:
@@ -173,10 +187,13 @@ def _is_settled_order(rows: Rows, known: Known) -> bool:
     return any(row[1] == "confirmed" and row[4] < known.before for row in rows["orders"])
 
 
-def _once(effects: int, consumer: str, rows: Rows, known: Known) -> bool:
-    """Or none, if it is the event itself, as Orders wrote it, that is parked."""
-    parked = any((consumer, event_id, written) in known.letters.unapplied for _, event_id, written in rows["outbox"])
-    return effects == 1 or (effects == 0 and parked)
+def _parked(missing: str, consumer: str, rows: Rows, known: Known, verdicts: Verdicts) -> bool:
+    """True if it is the event itself, as Orders wrote it, that is parked. It is named: excused is not forgotten."""
+    for _, event_id, written in rows["outbox"]:
+        if why := known.letters.unapplied.get((consumer, event_id, written)):
+            verdicts.parked.note(f"{missing}: {why}")
+            return True
+    return False
 
 
 BY_EVENT = (on_topic, same_bytes)

@@ -90,10 +90,10 @@ def records_by_event(records: Iterator[topic.Record], closing: ExitStack) -> Ite
     return sorting.on_disk(with_id, closing)
 
 
-def acknowledged(path: str, closing: ExitStack, notes: list[str]) -> Iterator[Row]:
+def acknowledged(path: str, closing: ExitStack, note: Callable[[str], None]) -> Iterator[Row]:
     """(order id, idempotency key, acknowledged as) of what the clients were told. Read now, like the mailbox."""
     torn: list[int] = []
     in_order = sorting.on_disk(ledger.acknowledged(path, torn), closing)
     if torn:
-        notes.append(f"{len(torn)} torn line(s) of the ledger skipped, the first is line {torn[0]}")
+        note(f"{len(torn)} torn line(s) of the ledger skipped, the first is line {torn[0]}")
     return in_order
