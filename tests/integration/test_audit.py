@@ -13,10 +13,13 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from services.control_room.audit import audit, timeline
 from services.control_room.audit.mailbox import all_mails
 from services.control_room.audit.streams import snapshot
+from services.control_room.audit.topic import Topic
 from services.control_room.audit.verdicts import Verdicts
 from services.control_room.settings import PlacesSettings
 from shared.messaging import retention
@@ -147,6 +150,18 @@ def test_an_unpublished_event_is_found(after: Break, victim: Settled) -> None:
 def test_other_bytes_on_the_topic_are_found(after: Break, victim: Settled) -> None:
     changed = "UPDATE outbox SET value = value || ' ' WHERE event_id = %s"
     assert broken(after("orders", changed, victim.event_id)) == {"same_bytes", "billing_inbox", "analytics_inbox"}
+
+
+def test_what_retention_removes_while_the_audit_reads_leaves_no_verdict(shop: Shop) -> None:
+    name = streams.create_topic(shop.kafka, 1)
+    streams.publish(shop.kafka, name, [s.value for s in shop.settled], partition=0)
+    opened = Topic(shop.kafka, name)
+    admin = AdminClient({"bootstrap.servers": shop.kafka})
+    for removed in admin.delete_records([TopicPartition(name, 0, 5)]).values():
+        removed.result(20)
+    with pytest.raises(audit.AWAY):
+        list(opened.records())
+    opened.close()
 
 
 @pytest.mark.parametrize("consumer", ["billing", "analytics"])

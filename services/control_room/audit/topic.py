@@ -25,7 +25,14 @@ class Topic:
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "audit", "enable.auto.commit": False, "log_level": 3}
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "audit",
+                "enable.auto.commit": False,
+                # What retention removes while we read is an error: to go on behind it would call its events lost.
+                "auto.offset.reset": "error",
+                "log_level": 3,
+            }
         )
         self._name = name
         found = self._consumer.list_topics(name, timeout=20).topics[name]
