@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -39,6 +40,10 @@ class Settled:
     @property
     def place(self) -> tuple[int, int]:
         return self.n % PARTITIONS, self.n // PARTITIONS
+
+    @property
+    def minute(self) -> datetime:
+        return self.order.confirmed_at.replace(second=0, microsecond=0)
 
     @property
     def tax(self) -> int:
@@ -107,9 +112,11 @@ def _write_billing(url: str, settled: Sequence[Settled], pdf: bytes) -> None:
 
 
 def _write_analytics(url: str, settled: Sequence[Settled]) -> None:
-    days, products = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+    days, minutes, products = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+    per_minute = Counter(s.minute for s in settled)
     for s in settled:
         days[s.order.confirmed_at.date(), s.order.currency] += s.order.total
+        minutes[s.minute, s.order.currency] += s.order.total
         for line in s.order.lines:
             products[line.sku, s.order.currency] += line.quantity * line.unit_price
     counts = Counter(s.order.confirmed_at.date() for s in settled)
@@ -117,6 +124,7 @@ def _write_analytics(url: str, settled: Sequence[Settled]) -> None:
     with psycopg.connect(url) as connection:
         _copy(connection, "counted_orders (order_id, event_id)", ((s.order.order_id, s.event_id) for s in settled))
         _copy(connection, "daily_sales", ((day, currency, counts[day], sum_) for (day, currency), sum_ in days.items()))
+        _copy(connection, "minute_sales", ((m, currency, per_minute[m], x) for (m, currency), x in minutes.items()))
         _copy(connection, "product_sales", ((sku, c, units[sku], sum_) for (sku, c), sum_ in products.items()))
         _write_inbox(connection, "analytics", settled)
 

@@ -38,8 +38,9 @@ QUIET_S = 15.0
 def run(places: PlacesSettings) -> Verdicts:
     verdicts = Verdicts(judged=JUDGED)
     with ExitStack() as closing:
-        known = Known(datetime.now(UTC), UUID(int=0), {}, {}, Letters())
-        told = streams.acknowledged(places.naive_ledger, closing, verdicts.acknowledged.note)
+        now = datetime.now(UTC)
+        known = Known(now, UUID(int=0), {}, {}, Letters(), now)
+        told = streams.acknowledged(places.naive_ledger, closing, verdicts)
         mails = streams.mails(places.mail_url, closing, of_order=OF_ORDER)
         billing = closing.enter_context(streams.snapshot(places.naive_billing_database_url, "naive-billing"))
         orders = closing.enter_context(streams.snapshot(places.naive_orders_database_url, "naive-orders"))

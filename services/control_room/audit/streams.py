@@ -16,6 +16,7 @@ from uuid import UUID
 import psycopg
 
 from services.control_room.audit import ledger, mailbox, sorting, topic
+from services.control_room.audit.verdicts import Verdicts
 
 Row = tuple[Any, ...]
 
@@ -47,11 +48,11 @@ def snapshot(url: str, name: str) -> Iterator[psycopg.Connection[Row]]:
         yield connection
 
 
-def rows(connection: psycopg.Connection[Row], query: str) -> Iterator[Row]:
+def rows(connection: psycopg.Connection[Row], query: str, *parameters: object) -> Iterator[Row]:
     """Through a cursor on the server, a few thousand at a time."""
     with connection.cursor(f"audit_{abs(hash(query))}", withhold=False) as cursor:
         cursor.itersize = 5000
-        cursor.execute(query.encode(), binary=True)
+        cursor.execute(query.encode(), parameters or None, binary=True)
         yield from cursor
 
 
@@ -90,10 +91,12 @@ def records_by_event(records: Iterator[topic.Record], closing: ExitStack) -> Ite
     return sorting.on_disk(with_id, closing)
 
 
-def acknowledged(path: str, closing: ExitStack, note: Callable[[str], None]) -> Iterator[Row]:
-    """(order id, idempotency key, acknowledged as) of what the clients were told. Read now, like the mailbox."""
+def acknowledged(path: str, closing: ExitStack, verdicts: Verdicts) -> Iterator[Row]:
+    """(order id, acknowledged as) of what the clients were told. Read now, like the mailbox."""
     torn: list[int] = []
-    in_order = sorting.on_disk(ledger.acknowledged(path, torn), closing)
+    by_key = sorting.on_disk(ledger.acknowledged(path, torn), closing)
+    judged = ledger.one_order_per_key(by_key, verdicts.one_order_per_key)
+    in_order = sorting.on_disk(((order_id, told) for _, order_id, told in judged), closing)
     if torn:
-        note(f"{len(torn)} torn line(s) of the ledger skipped, the first is line {torn[0]}")
-    return in_order
+        verdicts.acknowledged.note(f"{len(torn)} torn line(s) of the ledger skipped, the first is line {torn[0]}")
+    return by_uuid(in_order)
