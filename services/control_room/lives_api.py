@@ -38,10 +38,13 @@ def create(settings: ControlRoomSettings, access: Access) -> APIBlueprint:
     )
     def life(order: str) -> dict[str, Any]:
         order_id = _found(settings, order)
+        told = timeline.of(settings, order_id)
+        if not told:
+            raise Problem(404, "no-such-order", f"Nobody has heard of order {order}.")
         moments = [
             {"at": moment.at.astimezone(UTC).isoformat() if moment.at else None, "where": moment.where,
              "what": moment.what}
-            for moment in timeline.of(settings, order_id)
+            for moment in told
         ]  # fmt: skip
         return {"order_id": str(order_id), "moments": moments, **_documents(settings, order_id)}
 
@@ -52,6 +55,8 @@ def _found(settings: ControlRoomSettings, order: str) -> UUID:
     digits = order.replace("-", "").lower()
     if not re.fullmatch(r"[0-9a-f]{8,32}", digits):
         raise Problem(404, "no-such-order", "An order is found by its id, or by the first eight digits of it.")
+    if len(digits) == 32:
+        return UUID(digits)  # lost by Orders, it may still be known elsewhere
     with psycopg.connect(settings.orders_database_url, autocommit=True, connect_timeout=5) as orders:
         rows = orders.execute(BEGINS_WITH, (UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f")))).fetchall()
     if len(rows) != 1:

@@ -446,6 +446,64 @@ def test_the_life_of_an_order_is_told_in_order(shop: Shop, victim: Settled) -> N
     assert timeline.of(shop.places(shop.whole), uuid4()) == []
 
 
+def changed(shop: Shop, database: str, statement: str) -> PlacesSettings:
+    urls = {**shop.whole, database: shop.copy(database)}
+    with psycopg.connect(urls[database], autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(statement.encode())
+    return shop.places(urls)
+
+
+def test_the_life_of_an_order_without_an_effect_shows_its_letter(shop: Shop, victim: Settled) -> None:
+    parked = letter(victim, victim.value, "handler-failed", outcome="discarded")
+    places = changed(shop, "billing", forgotten_by_billing(victim) + parked)
+    life = [moment.what for moment in timeline.of(places, victim.order.order_id) if moment.where == "billing letters"]
+    assert life == [
+        "letter 1, from partition 0 offset 99, parked after 1 attempt(s): handler-failed, bad",
+        "letter 1 discarded: nobody needs it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("state = 'sending', sending_token = gen_random_uuid()", "e-mail is being sent; unknown outcomes: 0"),
+        ("state = 'undeliverable', refusal = '550 no'", "e-mail undeliverable: 550 no; unknown outcomes: 0"),
+    ],
+)
+def test_the_life_of_an_order_says_how_far_its_mail_is(shop: Shop, victim: Settled, change: str, told: str) -> None:
+    unsent = f"UPDATE invoices SET sent_at = NULL, {change} WHERE id = '{victim.invoice_id}'"
+    life = timeline.of(changed(shop, "billing", unsent), victim.order.order_id)
+    assert told in [moment.what for moment in life]
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.0 200 OK\r\nContent-Length: 900\r\n\r\n{"])
+def test_a_mailbox_that_stalls_or_stops_in_the_middle_leaves_no_verdict(
+    shop: Shop, says: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mailbox, "PATIENCE_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        for name, value in shop.places(shop.whole).model_copy(update={"mail_url": url}).model_dump().items():
+            monkeypatch.setenv(name.upper(), str(value))
+        monkeypatch.setattr("sys.argv", ["audit"])
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                if says:
+                    connection.recv(1000)
+                    connection.sendall(says)
+                else:
+                    time.sleep(2)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert command.main() == 2
+        thread.join()
+    assert "something is away" in capsys.readouterr().err
+
+
 def test_a_record_that_orders_never_wrote_is_found_unless_both_parked_it(after: Break, shop: Shop) -> None:
     """Last but one, because the topic keeps it."""
     streams.publish(shop.kafka, shop.topic, [b"not an event"], partition=0)
