@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import psycopg
-
 from infra.control import Control
 from loadtest.chaos import faults
 from loadtest.chaos.load import Load
 from loadtest.chaos.schedule import Fault, schedule
 from loadtest.chaos.shops import Progress, Shop
+from services.control_room.audit.audit import AWAY
 
 SAMPLE_S = 1.0
 
@@ -86,7 +85,7 @@ class Campaign:
     def watch_once(self) -> None:
         try:
             progress = self.shop.progress()
-        except (psycopg.OperationalError, OSError):
+        except AWAY:
             progress = None
         self.samples.append(Sample(self.now_s, progress))
 

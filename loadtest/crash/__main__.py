@@ -18,7 +18,7 @@ from loadtest.crash.sweep import Outcome, Sweep
 from loadtest.crash.windows import Scene
 from loadtest.customer import Customer, GaveUp
 from loadtest.ledger import Ledger
-from services.control_room.audit import table
+from services.control_room.audit import audit, table
 from services.control_room.settings import PlacesSettings
 from shared.runtime.settings import load
 
@@ -41,7 +41,7 @@ def main() -> int:
         wanted = [given.at] if not given.all else list(sweep.failpoints)
         actions = [given.action] if given.action else ["kill", "pause"] if given.all else ["kill"]
         return _run(sweep, [(failpoint, action) for action in actions for failpoint in wanted])
-    except (Away, GaveUp) as error:
+    except (Away, GaveUp, *audit.AWAY) as error:
         print(f"{error}", file=sys.stderr)
         return 2
     except Refused as error:

@@ -2,6 +2,9 @@
 
 import json
 import smtplib
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,7 +19,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from services.control_room.audit import audit, timeline
+from services.control_room.audit import __main__ as command
+from services.control_room.audit import audit, mailbox, timeline
 from services.control_room.audit.mailbox import all_mails
 from services.control_room.audit.streams import snapshot
 from services.control_room.audit.topic import Topic

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 PAGE = 1000
+PATIENCE_S = 30.0
 
 
 def all_mails(url: str) -> Iterator[tuple[str, str]]:
@@ -29,5 +30,5 @@ def count(url: str) -> int:
 
 
 def _get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310  the address is our own setting
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310  the address is our own setting
         return json.load(answer)

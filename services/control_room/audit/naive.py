@@ -15,7 +15,7 @@ from uuid import UUID
 
 import psycopg
 
-from services.control_room.audit import mailbox, promises, streams
+from services.control_room.audit import audit, mailbox, promises, streams
 from services.control_room.audit.lives import merged
 from services.control_room.audit.promises import Known, Letters
 from services.control_room.audit.verdicts import Verdicts
@@ -80,7 +80,7 @@ def settle(places: PlacesSettings, limit_s: float, say: Callable[[str], None]) -
     while time.monotonic() < min(deadline, since + QUIET_S):
         try:
             now = counts(places)
-        except (psycopg.OperationalError, OSError):
+        except audit.AWAY:
             now = (0, 0, 0)  # something is just coming back
         if now != last:
             last, since = now, time.monotonic()
