@@ -23,7 +23,7 @@ from psycopg.sql import SQL, Identifier
 
 from infra.native.stack import PROJECT
 from loadtest.control_room import Away, ControlRoom, Refused
-from services.control_room.audit.topic import Topic
+from services.control_room.audit import settling, topic
 from services.control_room.settings import PlacesSettings
 from shared.runtime.settings import load
 
@@ -97,7 +97,7 @@ def replay(_room: ControlRoom, places: PlacesSettings, _given: Any) -> int:
 def _wait_until_read_again(places: PlacesSettings) -> None:
     """By Kafka's offsets: they were set back and follow each commit. What is parked, or skipped, counts no delivery."""
     admin, deadline = AdminClient({"bootstrap.servers": places.kafka_bootstrap}), time.monotonic() + SETTLE_S
-    opened = Topic(places.kafka_bootstrap, places.topic)
+    opened = topic.Topic(places.kafka_bootstrap, places.topic)
     opened.close()
     while time.monotonic() < deadline:
         asked = [admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(c)])[c] for c in CONSUMERS]
@@ -129,8 +129,8 @@ def _rewind(places: PlacesSettings, group: str) -> int:
                 raise
             time.sleep(0.5)
     with psycopg.connect(places.database_url(group), autocommit=True) as database:
-        row = database.execute("SELECT sum(next_offset) FROM consumer_offsets WHERE consumer = %s", (group,)).fetchone()
-    return max(0, int(row[0] or 0) - sum(firsts.values())) if row else 0
+        read: dict[int, int] = dict(database.execute(settling.READ, (group, topic.identity(places))).fetchall())
+    return sum(max(0, read.get(partition, 0) - first) for partition, first in firsts.items())
 
 
 def republish(_room: ControlRoom, _places: PlacesSettings, given: Any) -> int:

@@ -87,7 +87,7 @@ def _left(now: InFlight, outcome: Outcome, since_s: float) -> str:
 def _sample(run: Run, places: PlacesSettings) -> Sample:
     now = settling.counts(places)
     flight = now.in_flight
-    behind = flight.unpublished + max(flight.not_invoiced, flight.not_counted)
+    behind = flight.unpublished + max(settling.unread(places).values())  # as the control room counts it: load/run.py
     return Sample(
         run.now_s, now.confirmed, now.invoiced, now.invoiced - now.unsent, now.counted, now.unpublished, behind,
         now.unsent, run.samples[-1].duplicates if run.samples else 0,

@@ -36,7 +36,7 @@ class Sample:
     counted: int
     to_publish: int
     lag: int
-    """Events that are not published, not invoiced or not counted: the furthest of the three."""
+    """Events that are not published, and records that the slower consumer has not read."""
     queue: int
     """Invoices without their mail: documents to make, mails to send."""
     duplicates: int

@@ -5,10 +5,12 @@ import smtplib
 import socket
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,12 @@ import psycopg
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from rich.console import Console
 
 from services.control_room.audit import __main__ as command
-from services.control_room.audit import audit, mailbox, timeline
+from services.control_room.audit import audit, mailbox, settling, timeline, topic
 from services.control_room.audit.mailbox import all_mails
 from services.control_room.audit.streams import snapshot
-from services.control_room.audit.topic import Topic
 from services.control_room.audit.verdicts import Verdicts
 from services.control_room.settings import PlacesSettings
 from shared.messaging import retention
@@ -169,7 +171,7 @@ def test_other_bytes_on_the_topic_are_found(after: Break, victim: Settled) -> No
 def test_what_retention_removes_while_the_audit_reads_leaves_no_verdict(shop: Shop) -> None:
     name = streams.create_topic(shop.kafka, 1)
     streams.publish(shop.kafka, name, [s.value for s in shop.settled], partition=0)
-    opened = Topic(shop.kafka, name)
+    opened = topic.Topic(shop.kafka, name)
     admin = AdminClient({"bootstrap.servers": shop.kafka})
     for removed in admin.delete_records([TopicPartition(name, 0, 5)]).values():
         removed.result(20)
@@ -448,6 +450,32 @@ def test_the_life_of_an_order_is_told_in_order(shop: Shop, victim: Settled) -> N
     assert {moment.where for moment in moments} >= {"orders", "orders outbox", "billing inbox", "analytics", "mailbox"}
     assert moments == sorted(moments, key=lambda moment: (moment.at is None, moment.at))
     assert timeline.of(shop.places(shop.whole), uuid4()) == []
+
+
+OFFSETS = """
+INSERT INTO consumer_offsets (consumer, topic_id, topic, partition, next_offset)
+SELECT '{0}', id, '{1}', partition, next_offset
+  FROM (VALUES ('{2}', {3}), ('deleted long ago', 1000)) AS t (id, next_offset), generate_series(0, 2) AS partition
+"""
+
+
+def test_settling_waits_for_records_that_nobody_has_read_whatever_a_deleted_topic_says(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, per_partition = topic.identity(shop.places(shop.whole)), ORDERS // settled_shop.PARTITIONS
+    urls = {**shop.whole, "billing": shop.copy("billing"), "analytics": shop.copy("analytics")}
+    for consumer, read in (("billing", per_partition), ("analytics", per_partition - 1)):
+        with psycopg.connect(urls[consumer], autocommit=True) as connection:
+            connection.execute(OFFSETS.format(consumer, shop.topic, known, read).encode())
+    places = shop.places(urls)
+    assert settling.unread(places) == {"billing": 0, "analytics": settled_shop.PARTITIONS}
+    screen = Console(file=StringIO(), force_terminal=True, width=120)
+    monkeypatch.setattr(command, "aside", screen)
+    assert not command._settle(places, Namespace(naive=False, wait=0.0))
+    assert "of 0 s at the most" in screen.file.getvalue()  # type: ignore[attr-defined]
+    with psycopg.connect(urls["analytics"], autocommit=True) as connection:
+        connection.execute("UPDATE consumer_offsets SET next_offset = next_offset + 1")
+    assert settling.settle(places, 0, lambda _now: None)
 
 
 def changed(shop: Shop, database: str, statement: str) -> PlacesSettings:

@@ -9,8 +9,10 @@ from uuid import UUID
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
 from services.control_room.audit import audit, naive, settling, table, timeline
+from services.control_room.audit.settling import InFlight
 from services.control_room.settings import PlacesSettings
 from shared.runtime.settings import load
 
@@ -41,10 +43,20 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _settle(places: PlacesSettings, given: argparse.Namespace) -> bool:
-    with aside.status("settling") as status:
-        if given.naive:
+    if given.naive:  # it keeps no record of what is still to be done
+        with aside.status("settling") as status:
             return naive.settle(places, given.wait, status.update)
-        return settling.settle(places, given.wait, lambda now: status.update(f"in flight: {now}"))
+    limit = f"of {given.wait:.0f} s at the most"
+    columns = ("settling", BarColumn(), "in flight: {task.description}", TimeElapsedColumn(), limit)
+    with Progress(*columns, console=aside, transient=True) as bar:
+        shown, most = bar.add_task("", total=None), 0
+
+        def look(now: InFlight) -> None:
+            nonlocal most
+            most = max(most, now.total)
+            bar.update(shown, total=most, completed=most - now.total, description=str(now))
+
+        return settling.settle(places, given.wait, look)
 
 
 def _audit(places: PlacesSettings, given: argparse.Namespace, *, settled: bool) -> int:

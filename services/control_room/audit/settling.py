@@ -74,28 +74,28 @@ def settle(places: PlacesSettings, limit_s: float, say: Callable[[InFlight], Non
         try:
             now = in_flight(places)
             say(now)
-            if (now.total == 0 or _only_parked(places, now)) and not _unread(places):
+            if (now.total == 0 or _only_parked(places, now)) and not any(unread(places).values()):
                 return True
-        except (psycopg.OperationalError, KafkaException):
+        except (psycopg.OperationalError, KafkaException, TimeoutError):
             pass  # what is just coming back is asked again
         if time.monotonic() > deadline:
             return False
         time.sleep(0.5)
 
 
-READ = "SELECT partition, next_offset FROM consumer_offsets WHERE consumer = %s AND topic = %s"
+READ = "SELECT partition, next_offset FROM consumer_offsets WHERE consumer = %s AND topic_id = %s"
 
 
-def _unread(places: PlacesSettings) -> int:
-    """Records that a consumer has still to read: copies and bad events too, which no count of orders shows."""
-    opened = topic.Topic(places.kafka_bootstrap, places.topic)
+def unread(places: PlacesSettings) -> dict[str, int]:
+    """Records that each consumer has still to read: copies and bad events too, which no count of orders shows."""
+    opened, topic_id = topic.Topic(places.kafka_bootstrap, places.topic), topic.identity(places)
     opened.close()
-    unread = 0
+    behind = {}
     for consumer in ("billing", "analytics"):
         with psycopg.connect(places.database_url(consumer), autocommit=True, connect_timeout=5) as connection:
-            read: dict[int, int] = dict(connection.execute(READ, (consumer, places.topic)).fetchall())
-        unread += sum(max(0, end - read.get(p, opened.first[p])) for p, end in opened.end.items())
-    return unread
+            read: dict[int, int] = dict(connection.execute(READ, (consumer, topic_id)).fetchall())
+        behind[consumer] = sum(max(0, end - read.get(p, opened.first[p])) for p, end in opened.end.items())
+    return behind
 
 
 def _only_parked(places: PlacesSettings, now: InFlight) -> bool:

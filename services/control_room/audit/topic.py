@@ -4,13 +4,22 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from services.control_room.settings import PlacesSettings
 from shared.messaging.records import digest, id_of
 
 
 class TopicUnreadable(Exception):
     """The broker stopped answering in the middle: there is no verdict."""
+
+
+def identity(places: PlacesSettings) -> str:
+    """A topic that was deleted and created again under its name is another one, and begins at offset 0."""
+    admin = AdminClient({"bootstrap.servers": places.kafka_bootstrap, "log_level": 3})
+    asked = admin.describe_topics(TopicCollection([places.topic]), request_timeout=20)
+    return str(asked[places.topic].result(20).topic_id)
 
 
 class Record(NamedTuple):
