@@ -180,6 +180,7 @@ def end(environment: Any, **_: Any) -> None:
     if isinstance(_chosen, shapes.Limit):
         search = _chosen.search
         present.maximum, present.first_failed = search.maximum, search.failed
+        present.half_since_s = _chosen.half_since_s if search.maximum else None
     stamp = datetime.fromtimestamp(present.started, UTC).strftime("%Y%m%d-%H%M%S")
     record = present.write(REPORTS / f"load-{stamp}.json")
     done = subprocess.run([sys.executable, "-m", "loadtest.load.afterwards", str(record)], check=False)

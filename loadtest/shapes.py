@@ -3,7 +3,8 @@
 steady   the same rate from beginning to end
 ramp     from a tenth of the rate up to it, then a while at the top
 spike    a fifth of the rate, in the middle suddenly all of it, then a fifth again
-limit    raises the rate until latency or lag says stop, then closes in on the highest that holds
+limit    raises the rate until latency or lag says stop, then closes in on the highest that holds; then a minute at half
+         of it
 """
 
 import math
@@ -122,20 +123,30 @@ class Limit:
     warm_up_s: float = 5.0
     measure_s: float = 20.0
     rest_s: float = 60.0
+    half_s: float = 60.0
+    half_since_s: float | None = None
+    """Since when it is measured at half of the highest rate that holds."""
     steps: list[Step] = field(default_factory=list)
     _began_s: float = 0.0
     _resting_until_s: float | None = None
 
     def __call__(self, at_s: float) -> float | None:
-        if self.search.over or at_s >= self.seconds:
-            return None
+        if self.half_since_s is not None:
+            return self._half(at_s)
         if self._resting_until_s is not None:
             if self.seen.lag > 0 and at_s < self._resting_until_s:
                 return 0.0
             self._resting_until_s, self._began_s = None, at_s
+        if self.search.over or at_s >= self.seconds:
+            self.half_since_s = at_s + self.warm_up_s
+            return self._half(at_s)
         if at_s - self._began_s >= self.warm_up_s + self.measure_s:
             self._judge(at_s)
-        return None if self.search.over else self.search.rate
+        return 0.0 if self.search.over else self.search.rate
+
+    def _half(self, at_s: float) -> float | None:
+        over = self.search.maximum is None or at_s >= (self.half_since_s or 0.0) + self.half_s
+        return None if over or self.search.maximum is None else self.search.maximum / 2
 
     def _judge(self, at_s: float) -> None:
         rate, lag, window = self.search.rate, self.seen.lag, self.seen.since(self._began_s + self.warm_up_s)

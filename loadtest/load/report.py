@@ -9,7 +9,7 @@ from loadtest.chaos import report as chaos
 from loadtest.chaos.plot import Axis, Line, Points
 from loadtest.chaos.shops import Progress
 from loadtest.load import run as runs
-from loadtest.load.outcome import Outcome, figures
+from loadtest.load.outcome import Outcome, figures, missed
 from loadtest.load.run import Asked, Run
 
 BUCKET_S = 5
@@ -26,7 +26,7 @@ def page(run: Run, outcome: Outcome) -> str:
 <h1>{title}</h1>
 <p>{started:%Y-%m-%d %H:%M} UTC · {run.shoppers} shoppers · the same again:
 <code>make load HEADLESS=1 SHAPE={run.shape} RATE={run.rate:g} USERS={run.shoppers} MINUTES={run.minutes:g}</code></p>
-{_verdict(outcome)}
+{_verdict(run, outcome)}
 <dl class="facts">{facts}</dl>
 {_steps(run)}
 {_plots(run)}
@@ -41,10 +41,12 @@ def page(run: Run, outcome: Outcome) -> str:
 """
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(run: Run, outcome: Outcome) -> str:
     if outcome.verdicts is None:
         return '<p class="verdict bad">No verdict: the shop had not settled within the time given.</p>'
-    return chaos.summary(outcome.verdicts, settled=True)
+    bars = "; ".join(missed(run, outcome))
+    late = f'<p class="verdict bad">Missed: {escape(bars)}</p>' if bars else ""
+    return chaos.summary(outcome.verdicts, settled=True) + late
 
 
 def _steps(run: Run) -> str:

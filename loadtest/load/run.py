@@ -64,6 +64,8 @@ class Run:
     steps: list[Step] = field(default_factory=list)
     maximum: float | None = None
     first_failed: float | None = None
+    half_since_s: float | None = None
+    """Of a search for the limit: from then on it ran at half of the highest rate that holds."""
 
     @property
     def now_s(self) -> float:

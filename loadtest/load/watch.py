@@ -1,5 +1,6 @@
 """While it runs: the pipeline's figures join Locust's, and the terminal is told how it goes."""
 
+import http.client
 import os
 from typing import Any
 
@@ -29,7 +30,7 @@ def watch(environment: Any, run: Run) -> None:
                 if run.now_s - said_s > SAY_EVERY_S:
                     _say(run, sample, said_s)
                     said_s = run.now_s
-        except OSError:
+        except (OSError, http.client.HTTPException, ValueError):  # also a stream that ends in the middle of a line
             gevent.sleep(1)
 
 

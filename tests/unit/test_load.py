@@ -1,12 +1,16 @@
 """The shapes of a load run, the search for the limit, and the report that is written from a run's record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.client import IncompleteRead
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from loadtest import shapes
-from loadtest.load import report
+from loadtest.load import afterwards, report
 from loadtest.load import run as runs
-from loadtest.load.outcome import Outcome, figures
+from loadtest.load.outcome import Outcome, figures, missed
 from loadtest.load.run import Asked, Run, Sample
 from loadtest.shapes import Limit, Search, Window
 from services.control_room.audit.verdicts import Verdicts
@@ -60,6 +64,16 @@ def test_a_maximum_counts_only_if_a_higher_rate_was_seen_to_fail() -> None:
     assert search.maximum is None
 
 
+def test_after_the_search_a_minute_at_half_of_what_holds_is_measured() -> None:
+    shop = Shop(77)
+    limit = searched(shop)
+    assert limit.search.maximum is not None
+    assert shop.rate == limit.search.maximum / 2
+    assert limit.half_since_s is not None
+    assert limit(limit.half_since_s + limit.half_s - 1) == shop.rate
+    assert limit(limit.half_since_s + limit.half_s) is None
+
+
 def test_a_rate_fails_only_when_it_fails_twice() -> None:
     shop = Shop(1000)
 
@@ -78,8 +92,8 @@ def test_latency_lag_failures_and_missing_orders_each_say_stop() -> None:
     assert "came through" in str(shapes.why_not(10, Window(20, 150, 0, 0.1), 5))
 
 
-def a_run() -> Run:
-    run = Run("limit", 20, 20, 1, 60, started=1000.0, ended=1060.0)
+def a_run(shape: str = "steady") -> Run:
+    run = Run(shape, 20, 20, 1, 60, started=1000.0, ended=1060.0)
     run.bought = [(float(n), 0.3) for n in range(60)]
     run.failed("<place>: 503")
     run.asked = [Asked("POST place", 60, 1, 1.0, 10, 20, 300, 310)]
@@ -104,4 +118,62 @@ def test_the_report_says_what_was_missed_and_gives_no_verdict_before_the_shop_ha
 
 
 def test_without_a_rate_that_failed_the_report_names_no_maximum() -> None:
-    assert figures(a_run(), Outcome())["highest rate that holds"].startswith("unknown")
+    assert figures(a_run("limit"), Outcome())["highest rate that holds"].startswith("unknown")
+
+
+@pytest.mark.parametrize(
+    ("shape", "half_since_s", "outcome", "names"),
+    [
+        ("steady", None, Outcome(caught_up_s=31.0), {"p99", "lag"}),
+        ("spike", None, Outcome(caught_up_s=29.0), {"p99"}),
+        ("limit", None, Outcome(), set()),
+        ("limit", 30.0, Outcome(caught_up_s=1.0), {"p50", "p99"}),
+        ("limit", 30.0, Outcome(caught_up_s=1.0, invoiced_at_half_s=(0.02, 0.2)), {"p99"}),
+        ("limit", 30.0, Outcome(caught_up_s=1.0, invoiced_at_half_s=(0.02, 0.1)), set()),
+    ],
+)
+def test_what_a_run_is_held_against_depends_on_its_shape(
+    shape: str, half_since_s: float | None, outcome: Outcome, names: set[str]
+) -> None:
+    run = a_run(shape)
+    run.half_since_s = half_since_s
+    assert {word for name in missed(run, outcome) for word in ("p50", "p99", "lag") if word in name} == names
+
+
+@pytest.mark.parametrize(("took_s", "status"), [(0.2, 0), (0.3, 1)])
+def test_a_bar_that_was_missed_is_a_run_that_failed(
+    took_s: float, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run()
+    run.bought, run.failures = [(1.0, took_s)], {}
+
+    def settle(_run: Run, _places: object, outcome: Outcome) -> bool:
+        outcome.caught_up_s = 1.0
+        return True
+
+    monkeypatch.setattr(afterwards, "load", lambda _settings: None)
+    monkeypatch.setattr(afterwards, "_settle", settle)
+    monkeypatch.setattr(afterwards, "_measure", lambda *_: None)
+    monkeypatch.setattr("services.control_room.audit.audit.run", lambda _places: Verdicts())
+    monkeypatch.setattr("sys.argv", ["afterwards", str(run.write(tmp_path / "run.json"))])
+    assert afterwards.main() == status
+
+
+def test_a_stream_that_breaks_is_followed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gevent = pytest.importorskip("gevent", reason="make .venv/load-installed")
+    from loadtest.load import watch
+
+    run, troubles = a_run(), [IncompleteRead(b""), ValueError("half a line"), TimeoutError()]
+    run.ended = 0.0
+
+    def stream(_url: str) -> Iterator[dict[str, Any]]:
+        if troubles:
+            raise troubles.pop()
+        run.ended = 1060.0
+        yield {}
+
+    monkeypatch.setenv("CONTROL_ROOM_URL", "")
+    monkeypatch.setattr(gevent, "sleep", lambda _seconds: None)
+    monkeypatch.setattr("loadtest.load.run.stream", stream)
+    watch.watch(None, run)
+    assert not troubles
