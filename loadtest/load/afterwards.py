@@ -69,13 +69,11 @@ def _settle(run: Run, places: PlacesSettings, outcome: Outcome) -> bool:
     def look(now: InFlight) -> None:
         nonlocal said, sampled
         since_s = time.time() - run.ended
-        if outcome.caught_up_s is None:
-            outcome.queue = now.not_mailed
-            if not (now.unpublished or now.not_invoiced or now.not_counted):
-                outcome.caught_up_s = since_s
         if time.monotonic() - sampled > SAMPLE_EVERY_S:
             run.samples.append(_sample(run, places))
             sampled = time.monotonic()
+            if outcome.caught_up_s is None:
+                outcome.queue, outcome.caught_up_s = now.not_mailed, None if run.lag else since_s
         if now.total and time.monotonic() - said > SAY_EVERY_S:
             console.print(f"{since_s:5.0f} s after the last order, in flight: {now}{_left(now, outcome, since_s)}")
             said = time.monotonic()

@@ -21,7 +21,7 @@ class Outcome:
     """What became of the run."""
 
     caught_up_s: float | None = None
-    """From the last order until everything was published, invoiced and counted."""
+    """From the last order until everything was published, and read by both consumers."""
     queue: int = 0
     """Invoices without their mail when the last order came."""
     drained_s: float | None = None
