@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import psutil
@@ -44,12 +44,18 @@ class Native:
         self._stack.kill(name)
 
     def pause(self, name: str) -> None:
-        for process in self._processes(name):
-            process.suspend()
+        processes = self._processes(name)
+        if not processes:
+            raise psutil.NoSuchProcess(0, name, "nothing of it runs")
+        processes[0].suspend()
+        for process in processes[1:]:
+            with suppress(psutil.NoSuchProcess):  # a backend that has just left
+                process.suspend()
 
     def resume(self, name: str) -> None:
         for process in self._processes(name):
-            process.resume()
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
     @contextmanager
     def replica(self, name: str) -> Iterator[None]:

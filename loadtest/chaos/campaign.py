@@ -101,6 +101,6 @@ class Campaign:
         self.fallen.append(fallen)
         try:
             fallen.said = faults.fall(faults.Hands(self.control, self.shop.places, self.over), fault)
-        except faults.Missed as why:
+        except (faults.Missed, *faults.AWAY) as why:  # or the thread would end, and the fault count as fallen
             fallen.said, fallen.missed = f"missed: {why}", True
         fallen.ended_s = self.now_s

@@ -8,6 +8,7 @@ import xmlrpc.client
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from subprocess import CalledProcessError
 from typing import Any, TypeVar
 
@@ -19,14 +20,16 @@ from infra.control import Control
 from infra.native.stack import CannotStart
 from loadtest.chaos.schedule import Fault
 from services.control_room import faults as on_topic
+from services.control_room import topic
 from services.control_room.settings import PlacesSettings
 from shared.runtime.problems import Problem
 
 T = TypeVar("T")
 
-PATIENCE_S = 15.0
-AWAY = (OSError, psycopg.OperationalError, KafkaException, Problem, psutil.Error, xmlrpc.client.Fault, CannotStart,
-        CalledProcessError)  # fmt: skip
+PATIENCE_S, UNDOING_S = 15.0, 120.0
+"""How long to try. What stays stopped, or in trouble, would spoil all that follows: undoing it is worth waiting for."""
+AWAY = (OSError, HTTPException, psycopg.OperationalError, KafkaException, Problem, psutil.Error, xmlrpc.client.Fault,
+        CannotStart, CalledProcessError)  # fmt: skip
 """The thing to break is broken already, or just coming back. (urllib's errors are OSErrors.)"""
 
 
@@ -62,7 +65,7 @@ def pause(hands: Hands, fault: Fault) -> Done:
     try:
         hands.over.wait(fault.lasts_s)
     finally:
-        _patiently(lambda: hands.control.resume(fault.target))
+        _patiently(lambda: hands.control.resume(fault.target), UNDOING_S)
     return "stopped, and woken again"
 
 
@@ -90,10 +93,24 @@ def mail_refuses(hands: Hands, fault: Fault) -> Done:
 
 
 def mail_drops(hands: Hands, fault: Fault) -> Done:
-    """The mail is kept and the answer never comes. Mailpit cannot do that: under Docker it refuses instead."""
-    with _trouble(hands, AfterData={"Probability": 60}, Sender={"ErrorCode": 421, "Probability": 20}):
+    """The mail is kept and the answer never comes. Mailpit cannot do that: under Docker it refuses only."""
+    with _trouble(hands, AfterData={"Probability": 60}, Sender={"ErrorCode": 421, "Probability": 20}) as told:
         hands.over.wait(fault.lasts_s)
-    return "connection closed after DATA"
+    refused = "421 to one sender of five"
+    return f"connection closed after DATA to three of five, {refused}" if "AfterData" in told else refused
+
+
+def naive_duplicate(hands: Hands, _fault: Fault) -> Done:
+    """The naive shop has no outbox to take an event from, and what it publishes is no event: its newest bytes again."""
+    return _again(hands, lambda: topic.last_records(hands.places, 1, events_only=False)[:1] * 5)
+
+
+def naive_replay(hands: Hands, _fault: Fault) -> Done:
+    return _again(hands, lambda: topic.last_records(hands.places, 20, events_only=False))
+
+
+def _again(hands: Hands, records: Callable[[], list[topic.Record]]) -> Done:
+    return f"{len(_patiently(lambda: topic.produce(hands.places, records())))} records again"
 
 
 FUNCTIONS: dict[str, Callable[[Hands, Fault], Done]] = {
@@ -106,29 +123,33 @@ FUNCTIONS: dict[str, Callable[[Hands, Fault], Done]] = {
     "replica": one_more,
     "duplicate": duplicate,
     "replay": replay,
+    "naive-duplicate": naive_duplicate,
+    "naive-replay": naive_replay,
     "mail-refuses": mail_refuses,
     "mail-drops": mail_drops,
 }
 
 
 @contextmanager
-def _trouble(hands: Hands, **triggers: dict[str, int]) -> Iterator[None]:
-    _patiently(lambda: _tell_mail(hands.places.mail_url, triggers))
+def _trouble(hands: Hands, **triggers: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """Yields the triggers that the mail server knows."""
+    told = _patiently(lambda: _tell_mail(hands.places.mail_url, triggers))
     try:
-        yield
+        yield told
     finally:
-        _patiently(lambda: _tell_mail(hands.places.mail_url, {}))
+        _patiently(lambda: _tell_mail(hands.places.mail_url, {}), UNDOING_S)
 
 
-def _tell_mail(url: str, triggers: dict[str, Any]) -> None:
+def _tell_mail(url: str, triggers: dict[str, Any]) -> dict[str, Any]:
     request = urllib.request.Request(f"{url}/api/v1/chaos", json.dumps(triggers).encode(), method="PUT")  # noqa: S310
-    with urllib.request.urlopen(request, timeout=5):  # noqa: S310  the address is our own setting
-        pass
+    with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  the address is our own setting
+        known: dict[str, Any] = json.load(answer)
+        return known
 
 
-def _patiently(act: Callable[[], T]) -> T:
+def _patiently(act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
     """Other faults are falling too: what is away now is back in seconds."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             return act()

@@ -1,5 +1,6 @@
 """Lines and marks over time, as SVG by hand: a report must open anywhere, in years, without another file."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -35,7 +36,8 @@ class Axis:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * seconds / self.end_s, 1)
 
     def ticks(self) -> list[int]:
-        step = next(step for step in (10, 15, 30, 60, 120, 300, 600, 3600) if self.end_s / step <= 12)
+        hours = 3600 * math.ceil(self.end_s / 3600 / 12)
+        step = next((step for step in (10, 15, 30, 60, 120, 300, 600) if self.end_s / step <= 12), hours)
         return list(range(0, int(self.end_s) + 1, step))
 
 

@@ -89,11 +89,14 @@ def _products(url: str, ledger: Path) -> list[dict[str, Any]]:
         return customer.products()
 
 
+NAIVE_TOPIC = "orders.naive"
 NAIVE_KINDS = (
     Kind("kill", ("naive-orders", "naive-billing"), weight=8),
     Kind("pause", ("naive-billing",), weight=3, lasts_s=SESSION_S),
     Kind("hiccup", ("naive-orders",), weight=2, lasts_s=(1.0, 3.0)),
     Kind("replica", ("naive-billing",), weight=3, lasts_s=(8.0, 14.0)),
+    Kind("naive-duplicate", (NAIVE_TOPIC,)),
+    Kind("naive-replay", (NAIVE_TOPIC,), weight=2),
     *MAIL,
     *SERVERS,
 )
@@ -110,7 +113,7 @@ def the_naive_shop(url: str, places: PlacesSettings) -> Shop:
         return Progress(orders, invoices, mails - mails_before, 0, max(0, orders - invoices))
 
     return Shop(
-        "naive shop", "NAIVE=1 ", url, places, ledger, NAIVE_KINDS,
+        "naive shop", "NAIVE=1 ", url, places.model_copy(update={"topic": NAIVE_TOPIC}), ledger, NAIVE_KINDS,
         buy=lambda customer: customer.place(some_order(products)),
         progress=progress,
         settle=lambda limit_s, say: naive.settle(places, limit_s, say),

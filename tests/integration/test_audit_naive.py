@@ -4,6 +4,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -146,3 +147,26 @@ def test_an_order_that_a_client_was_promised_is_missed(shop: NaiveShop) -> None:
     told = f'{{"method": "POST", "path": "/v1/orders", "key": "k", "status": 201, "order_id": "{uuid4()}"}}\n'
     shop.ledger.write_text(told)
     assert broken(shop.audit()) == {"acknowledged"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answers", "orders", "found"),
+    [
+        (2, 1, 2, {"one_order_per_key"}),  # asked again, and told of one of the two
+        (2, 1, 1, set()),
+        (2, 0, 1, set()),  # nobody knows: it may be there
+        (1, 1, 2, set()),  # somebody else has ordered
+    ],
+)
+def test_a_request_that_was_asked_again_and_made_two_orders_is_found(
+    shop: NaiveShop, asked: int, answers: int, orders: int, found: set[str]
+) -> None:
+    intent = {"entry": "intent", "key": "k", "path": "/v1/orders", "at": datetime.now(UTC).isoformat()}
+    made = [uuid4() for _ in range(orders)]
+    for order_id in made:
+        shop.order(order_id)
+        shop.invoice(order_id)
+        shop.mail(order_id)
+    answer = {**intent, "entry": "answer", "status": 201, "order_id": str(made[0])}
+    shop.ledger.write_text("".join(json.dumps(line) + "\n" for line in [intent] * asked + [answer] * answers))
+    assert broken(shop.audit()) == found

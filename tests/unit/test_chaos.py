@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psutil
 import pytest
 
-from infra.control import Control
+from infra.control import Control, Native
+from infra.native.stack import CannotStart
 from loadtest.chaos import __main__ as chaos
 from loadtest.chaos import faults, plot, report
 from loadtest.chaos.campaign import Campaign, Fallen, Sample
@@ -137,6 +141,55 @@ def test_the_report_names_what_is_broken_and_every_fault_and_needs_no_other_file
     assert "make chaos SEED=7 MINUTES=1 RATE=1" in page
     assert "://" not in page
     assert "<script" not in page
+
+
+def test_a_fault_that_did_not_fall_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoReplica(Recorder):
+        @contextmanager
+        def replica(self, name: str) -> Iterator[None]:
+            raise CannotStart(name)
+            yield
+
+    made = campaign([])
+    made.fallen, made.control = [], NoReplica()
+    made._fall(Fault(0.0, "replica", "orders-relay"))
+    assert [fallen.said for fallen in made.fallen] == ["missed: orders-relay"]
+    assert made.kinds.total() == 0
+
+
+class DeadStack:
+    """Its processes have just died."""
+
+    supervisor = SimpleNamespace(states=lambda: {"orders-relay": {"pid": 0}})
+
+    def program(self, name: str) -> Any:
+        return SimpleNamespace(name=name)
+
+
+def test_who_is_dead_cannot_be_put_to_sleep_and_waking_it_is_no_error() -> None:
+    stack: Any = DeadStack()
+    with pytest.raises(psutil.NoSuchProcess):
+        Native(stack).pause("orders-relay")
+    Native(stack).resume("orders-relay")
+
+
+@pytest.mark.parametrize(
+    ("knows", "said"),
+    [
+        ({"Sender": {}, "AfterData": {}}, "connection closed after DATA to three of five, 421 to one sender of five"),
+        ({"Sender": {}}, "421 to one sender of five"),
+    ],
+)
+def test_a_mail_server_that_cannot_break_off_after_data_is_not_said_to_have_done_it(
+    knows: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "_tell_mail", lambda _url, _triggers: knows)
+    assert faults.fall(faults.Hands(Recorder(), PLACES, threading.Event()), Fault(0.0, "mail-drops", "mail")) == said
+
+
+@pytest.mark.parametrize("hours", [0.01, 1, 12, 13, 100])
+def test_an_axis_has_a_handful_of_ticks_however_long_the_run(hours: float) -> None:
+    assert 2 <= len(plot.Axis(hours * 3600).ticks()) <= 13
 
 
 def test_a_line_breaks_where_a_database_was_away() -> None:

@@ -10,12 +10,13 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
 
-from services.control_room.audit import audit, mailbox, promises, streams
+from services.control_room.audit import audit, ledger, mailbox, promises, streams
 from services.control_room.audit.lives import merged
 from services.control_room.audit.promises import Known, Letters
 from services.control_room.audit.verdicts import Verdicts
@@ -30,7 +31,7 @@ OF_ORDER = re.compile(r"order-([0-9a-f-]{36})\.[0-9a-f]+@naive\.invalid")
 
 BY_ORDER = (promises.one_invoice, promises.amounts, promises.one_pdf, promises.mailed, promises.orphans,
             promises.acknowledged)  # fmt: skip
-JUDGED = ("one_invoice", "amounts", "one_pdf", "mailed", "copies", "orphans", "acknowledged")
+JUDGED = ("one_invoice", "amounts", "one_pdf", "mailed", "copies", "orphans", "acknowledged", "one_order_per_key")
 QUIET_S = 15.0
 """Longer than a consumer's session and the interval of its commits: who has been silent so long has nothing to do."""
 
@@ -38,7 +39,7 @@ QUIET_S = 15.0
 def run(places: PlacesSettings) -> Verdicts:
     verdicts = Verdicts(judged=JUDGED)
     with ExitStack() as closing:
-        now = datetime.now(UTC)
+        now, asked = datetime.now(UTC), Asked.of(places.naive_ledger)
         known = Known(now, UUID(int=0), {}, {}, Letters(), now)
         told = streams.acknowledged(places.naive_ledger, closing, verdicts)
         mails = streams.mails(places.mail_url, closing, of_order=OF_ORDER)
@@ -55,13 +56,44 @@ def run(places: PlacesSettings) -> Verdicts:
             "counted": (),
         }
         lost = doubled = 0
+        untold: list[UUID] = []
         for order_id, found in merged(rows):
             for promise in BY_ORDER:
                 promise(order_id, found, known, verdicts)
             lost += bool(found["orders"]) and not found["invoices"]
             doubled += len(found["invoices"]) > 1
+            untold += [order_id for row in found["orders"] if not found["ledger"] and asked.since <= row[4] < now]
+        for order_id in untold[: asked.doubled(len(untold))]:
+            verdicts.one_order_per_key.check(False, order_id, "or another one that no client was told of: asked twice")
         verdicts.one_invoice.note(f"{lost} order(s) lost, {doubled} doubled")
     return verdicts
+
+
+@dataclass
+class Asked:
+    """What its clients asked for, by Idempotency-Key, to which it does not listen."""
+
+    since: datetime
+    requests: int = 0
+    keys: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, path: str) -> "Asked":
+        asked = cls(datetime.max.replace(tzinfo=UTC))
+        for line in ledger.lines(path, []):
+            if line.get("entry") == "intent":
+                asked.since = min(asked.since, datetime.fromisoformat(line["at"]))
+                asked.requests += 1
+                asked.keys.add(line["key"])
+            elif line.get("status") == 201:
+                asked.answered.add(line["key"])
+        return asked
+
+    def doubled(self, untold: int) -> int:
+        """An order that no client was told of is rightly there once for a key without an answer. More of them come from
+        asking again, as far as anybody has: somebody else may have ordered too."""
+        return max(0, min(untold - len(self.keys - self.answered), self.requests - len(self.keys)))
 
 
 def counts(places: PlacesSettings) -> tuple[int, int, int]:
