@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -40,7 +41,10 @@ def main() -> int:
         expected = given.run(ControlRoom.of_environment(), places, given)
         _wait_until_consumed(places, before, expected)
         _tell(before, figures(places))
-    except (Away, Refused, KafkaException) as error:
+    except subprocess.CalledProcessError as error:
+        print(_last_line(error), file=sys.stderr)
+        return 2
+    except (Away, Refused, KafkaException, psycopg.OperationalError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
@@ -61,8 +65,23 @@ def _parser() -> argparse.ArgumentParser:
     command("late", lambda room, _places, _given: _one(room.post("/v1/faults/late")))
     command("poison", poison).add_argument("--kind", choices=KINDS)
     command("replay", replay)
-    command("republish", republish).add_argument("--since", required=True, help="e.g. 2026-11-18T00:00Z")
+    command("republish", republish).add_argument("--since", required=True, type=_moment, help="e.g. 2026-11-18T00:00Z")
     return parser
+
+
+def _moment(given: str) -> str:
+    try:
+        with_offset = datetime.fromisoformat(given).tzinfo is not None
+    except ValueError:
+        with_offset = False
+    if not with_offset:
+        raise argparse.ArgumentTypeError(f"since when? SINCE=2026-11-18T00:00Z, a time with its offset; got {given!r}")
+    return given
+
+
+def _last_line(error: subprocess.CalledProcessError) -> str:
+    told = (error.stderr or b"").decode(errors="replace").strip()
+    return told.splitlines()[-1] if told else str(error)
 
 
 def duplicate(room: ControlRoom, _places: PlacesSettings, given: Any) -> int:

@@ -106,12 +106,8 @@ def _print(outcomes: list[Outcome], seconds: float) -> None:
         table.add_row(o.failpoint, o.action, o.process, fired, f"{o.away_s:.1f} s", verdict)
     screen.print(table)
     last = outcomes[-1].verdicts
-    lost = last.one_event.broken + last.one_invoice.broken + last.mailed.broken + last.counted.broken
-    doubled = last.copies.broken + last.one_order_per_key.broken
-    screen.print(
-        f"{len(outcomes)} crash(es), {last.one_event.checked:,} orders: {lost} lost, {doubled} doubled"
-        f" ({seconds:.0f} s)."
-    )
+    found = "; ".join(f"{v.broken:,} × broken: {v.promise}" for v in last if not v.holds) or "0 lost, 0 doubled"
+    screen.print(f"{len(outcomes)} crash(es), {last.one_event.checked:,} orders: {found} ({seconds:.0f} s).")
     for promise in last:
         for line in [] if promise.holds else promise.told():
             screen.print(f"  {promise.promise}: {line}", markup=False)

@@ -128,9 +128,15 @@ def _invoice(order_id: str) -> Any:
 
 
 def _letter_at(place: dict[str, int]) -> Any:
-    letters = _billing("GET", "/v1/dead-letters?limit=100")["items"]
-    here = [x for x in letters if (x["partition"], x["offset"]) == (place["partition"], place["first_offset"])]
-    return here[0] if here else None
+    """Page by page: after many sweeps there are hundreds of open letters, and the newest is on the last page."""
+    cursor: int | None = 0
+    while cursor is not None:
+        page = _billing("GET", f"/v1/dead-letters?limit=100&cursor={cursor}")
+        for letter in page["items"]:
+            if (letter["partition"], letter["offset"]) == (place["partition"], place["first_offset"]):
+                return letter
+        cursor = page["next_cursor"]
+    return None
 
 
 def _billing(method: str, path: str, body: Any = None) -> Any:
