@@ -4,12 +4,13 @@ A line is written before a request and another after its answer (loadtest/ledger
 "unknown": the order may be there or not, and either is right. A line that a crash cut off is no line.
 """
 
-import json
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from services.control_room.audit.verdicts import Verdict
 
@@ -44,6 +45,6 @@ def lines(path: str, torn: list[int]) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(file, 1):
             if line.endswith(b"\n"):
                 try:
-                    yield json.loads(line)
+                    yield orjson.loads(line)
                 except ValueError:
                     torn.append(number)
