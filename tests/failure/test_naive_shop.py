@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,9 +15,13 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from infra.control import Docker
 from infra.native.stack import PROJECT
+from loadtest.chaos import faults
+from loadtest.chaos.schedule import Fault
 from loadtest.customer import Customer
 from loadtest.ledger import Ledger
+from services.control_room.settings import PlacesSettings
 from shared.contracts.orders_confirmed import OrderConfirmed
 from shared.runtime.probe import probe
 from tests.support import streams
@@ -140,3 +145,13 @@ def test_an_order_is_lost_when_the_mail_server_is_away_for_a_moment(
         kept = publish(kafka, topic)
         until(lambda: effects(database_url, sink, kept) == (1, 1), "the next one is invoiced", seconds=40)
     assert effects(database_url, sink, lost) == (0, 0)
+
+
+def test_chaos_publishes_its_newest_bytes_again_though_they_are_no_event(kafka: str, topic: str) -> None:
+    places = PlacesSettings(orders_database_url="", billing_database_url="", analytics_database_url="",
+                            kafka_bootstrap=kafka, mail_url="", topic=topic)  # fmt: skip
+    hands = faults.Hands(Docker(), places, threading.Event())
+    older, newest = publish(kafka, topic), publish(kafka, topic)
+    assert faults.fall(hands, Fault(0.0, "naive-duplicate", topic)) == "5 records again"
+    assert on_topic(kafka, topic) == [str(older), *[str(newest)] * 6]
+    assert faults.fall(hands, Fault(0.0, "naive-replay", topic)) == "7 records again"
