@@ -34,7 +34,7 @@ def create(settings: ControlRoomSettings, access: Access) -> APIBlueprint:
         summary="The life of one order",
         description="The id, or its first eight or more hexadecimal digits.",
         security="token",
-        responses=documented(200, 403, 404),
+        responses=documented(200, 403, 404, 503),
     )
     def life(order: str) -> dict[str, Any]:
         order_id = _found(settings, order)

@@ -27,7 +27,7 @@ from shared.messaging.relay import Relay, RelaySettings
 from shared.runtime import database
 from tests.integration.test_migrations import migrate
 from tests.support import streams
-from tests.support.costs import ROUNDS, WARM_UPS, Cost, Meter
+from tests.support.costs import ROUNDS, Cost, Meter
 from tests.support.orders import place, settings
 
 KNOWN = json.loads(Path(__file__).with_name("costs.json").read_text())
@@ -74,7 +74,7 @@ def test_placing_again_under_the_same_key_costs_what_it_did(shop: FlaskClient, m
 
 
 def test_confirming_an_order_costs_what_it_did(shop: FlaskClient, meter: Meter) -> None:
-    drafts = iter([place(shop)["id"] for _ in range((WARM_UPS + ROUNDS) * ORDERS)])
+    drafts = iter([place(shop)["id"] for _ in range((1 + ROUNDS) * ORDERS)])
     measured = meter.of(lambda: _times(lambda: shop.post(f"/v1/orders/{next(drafts)}/confirm")))
     is_known("confirm an order", measured.per(ORDERS))
 
@@ -128,7 +128,8 @@ def test_consuming_an_event_costs_what_it_did(
         streams.publish(kafka, topic, [streams.order() for _ in range(BATCH)])
         streams.eventually(lambda: consumer.step() == BATCH, "a whole batch is consumed")
 
-    is_known(f"{what} (batch of 100)", meter.of(consume).per(BATCH))
+    # psycopg prepares a statement at its fifth time, and storing positions has had its first at the start.
+    is_known(f"{what} (batch of 100)", meter.of(consume, warm_ups=6).per(BATCH))
 
 
 def _times(work: Callable[[], object]) -> None:

@@ -18,8 +18,6 @@ from psycopg.pq import Trace
 
 MESSAGE = re.compile(rb"^([FB])\t\d+\t(\w+)", re.MULTILINE)
 ROUNDS = 4
-WARM_UPS = 6
-"""What is done once per connection is not part of the cost; nor that psycopg prepares a statement at its fifth time."""
 """One more, and psycopg would begin to prepare the statements in the middle of it."""
 WAL = "SELECT wal_bytes FROM pg_stat_get_backend_wal(%s)"
 
@@ -54,9 +52,9 @@ class Meter:
 
         monkeypatch.setattr(psycopg, "connect", watched)
 
-    def of(self, work: Callable[[], None]) -> Cost:
+    def of(self, work: Callable[[], None], *, warm_ups: int = 1) -> Cost:
         """Statements must be the same in every round. Of the log the least: after a checkpoint it holds whole pages."""
-        for _ in range(WARM_UPS):
+        for _ in range(warm_ups):  # what is done once per connection is not part of the cost
             work()
         costs = [self._once(work) for _ in range(ROUNDS)]
         assert len({(cost.statements, cost.round_trips) for cost in costs}) == 1, f"not the same every time: {costs}"

@@ -9,6 +9,7 @@ import psycopg
 
 from services.control_room.audit import mailbox
 from services.control_room.settings import PlacesSettings
+from services.control_room.topic import around
 from shared.messaging.event import time_of
 
 
@@ -28,18 +29,20 @@ def of(places: PlacesSettings, order_id: UUID) -> list[Moment]:
 
 def _in_orders(places: PlacesSettings, order_id: UUID) -> tuple[list[Moment], list[UUID]]:
     """And the ids of its events, by which the consumers know it: also one that had no effect."""
-    moments, event_ids = [], []
+    moments, event_ids, earliest = [], [], UUID(int=0)
     with _reading(places, "orders") as orders:
         for created_at, confirmed_at, total, currency in orders.execute(
             "SELECT created_at, confirmed_at, total, currency FROM orders WHERE id = %s", (order_id,)
         ):
+            earliest, _ = around(created_at)  # so that the days before are not searched
             said = f"order placed: {total} {currency} (smallest units, before tax)"
             moments.append(Moment(created_at, "orders", said))
             if confirmed_at:
                 said = "order confirmed, event written in the same transaction"
                 moments.append(Moment(confirmed_at, "orders", said))
         for event_id, seq, shard, published_at in orders.execute(
-            "SELECT event_id, seq, shard, published_at FROM outbox WHERE key = %s", (str(order_id),)
+            "SELECT event_id, seq, shard, published_at FROM outbox WHERE event_id >= %s AND key = %s",
+            (earliest, str(order_id)),
         ):
             event_ids.append(event_id)
             moments.append(Moment(time_of(event_id), "orders outbox", f"event {event_id}, seq {seq}, shard {shard}"))
