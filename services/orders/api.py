@@ -27,7 +27,11 @@ def create_app() -> APIFlask:
 
 def engine_of(settings: ApiSettings) -> Engine:
     # Nobody who waits in front of a browser should wait longer for a lock; idempotency.py answers 409 then.
-    return database.engine(settings.database_url, settings.process, options=f"-c lock_timeout={idempotency.WAIT_S}s")
+    options = f"-c lock_timeout={idempotency.WAIT_S}s"
+    # One for each request that is worked on, and one for the readiness check.
+    return database.engine(
+        settings.database_url, settings.process, pool_size=settings.http_threads + 1, options=options
+    )
 
 
 def app_on(engine: Engine, settings: ApiSettings, *, hinter: outbox.Hinter | None = None) -> APIFlask:

@@ -8,6 +8,7 @@ from shared.runtime.settings import ProcessSettings
 class ApiSettings(ProcessSettings):
     database_url: str = Field(repr=False)
     operator_token: str = Field("", repr=False, description="opens the list of all orders; empty: nobody may")
+    http_threads: int = Field(4, ge=1, description="requests that a worker works on at once; gunicorn's too")
     billing_public_url: str = Field(
         "http://127.0.0.1:8002",
         pattern=r"^https?://[\w.-]+(:\d+)?$",
