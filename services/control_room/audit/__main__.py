@@ -48,7 +48,7 @@ def _settle(places: PlacesSettings, given: argparse.Namespace) -> bool:
             return naive.settle(places, given.wait, status.update)
     limit = f"of {given.wait:.0f} s at the most"
     columns = ("settling", BarColumn(), "in flight: {task.description}", TimeElapsedColumn(), limit)
-    with Progress(*columns, console=aside, transient=True) as bar:
+    with Progress(*columns, console=aside, transient=True, disable=not aside.is_terminal) as bar:
         shown, most = bar.add_task("", total=None), 0
 
         def look(now: InFlight) -> None:
