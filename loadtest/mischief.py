@@ -115,7 +115,10 @@ def replay(_room: ControlRoom, places: PlacesSettings, _given: Any) -> int:
 
 def _wait_until_read_again(places: PlacesSettings) -> None:
     """By Kafka's offsets: they were set back and follow each commit. What is parked, or skipped, counts no delivery."""
-    admin, deadline = AdminClient({"bootstrap.servers": places.kafka_bootstrap}), time.monotonic() + SETTLE_S
+    admin, deadline = (
+        AdminClient({"bootstrap.servers": places.kafka_bootstrap, "log_level": 3}),
+        time.monotonic() + SETTLE_S,
+    )
     opened = topic.Topic(places.kafka_bootstrap, places.topic)
     opened.close()
     while time.monotonic() < deadline:
@@ -129,7 +132,7 @@ def _wait_until_read_again(places: PlacesSettings) -> None:
 
 def _rewind(places: PlacesSettings, group: str) -> int:
     """To the first record that the topic still has: a position before it would be an alarm, and rightly so."""
-    admin = AdminClient({"bootstrap.servers": places.kafka_bootstrap})
+    admin = AdminClient({"bootstrap.servers": places.kafka_bootstrap, "log_level": 3})
     found = admin.list_topics(places.topic, timeout=20).topics[places.topic].partitions
     asked = admin.list_offsets({TopicPartition(places.topic, p): OffsetSpec.earliest() for p in found})  # type: ignore[no-untyped-call]
     firsts = {place.partition: answer.result(20).offset for place, answer in asked.items()}

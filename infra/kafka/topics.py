@@ -93,7 +93,7 @@ def _apply_config(admin: AdminClient, topic: str, wanted: dict[str, str]) -> lis
 
 def main() -> None:
     wanted = settings.load(TopicSettings)
-    admin = AdminClient({"bootstrap.servers": wanted.kafka_bootstrap})
+    admin = AdminClient({"bootstrap.servers": wanted.kafka_bootstrap, "log_level": 3})
     try:
         for topic in sys.argv[1:] or CONTRACTS:
             print(ensure(admin, topic, wanted))

@@ -48,7 +48,7 @@ class Bench:
     @contextmanager
     def topic(self, partitions: int) -> Iterator[str]:
         name = f"bench.{uuid4().hex[:12]}"
-        admin = AdminClient({"bootstrap.servers": self.kafka})
+        admin = AdminClient({"bootstrap.servers": self.kafka, "log_level": 3})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
         try:
             yield name
