@@ -6,6 +6,7 @@ writes  the group's offsets in Kafka: what is settled, never more
 next    positions.py (where to start)
 """
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from shared.runtime import logs
 if TYPE_CHECKING:
     from shared.messaging.consumer import ConsumerSettings
 
+CLOSED_WITHIN_S = 5.0
 UNREADABLE = (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED)
 """Kafka's client would go on behind what it could not read. Nobody has seen that record: this process stops there."""
 
@@ -186,7 +188,13 @@ class Intake:
             metrics.LAG_SECONDS.labels(self._settings.name).set(max(0.0, age_s))
 
     def close(self) -> None:
-        self._kafka.close()
+        """Within a limit: a client that is given partitions in this very moment waits for itself for ever (librdkafka's
+        issue 4884). What is settled is in the database; the next owner goes on from there."""
+        closing = threading.Thread(target=self._kafka.close, daemon=True)
+        closing.start()
+        closing.join(CLOSED_WITHIN_S)
+        if closing.is_alive():
+            logs.get().warning("kafka's client does not close: it ends with the process")
 
     # --- Kafka's client ---
 

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from sqlalchemy.orm import Session
 
 from shared.contracts import CONTRACTS
+from shared.messaging import intake
 from shared.messaging.consumer import ConsumerSettings, InboxConsumer
 from shared.messaging.errors import (
     DatabaseSetBack,
@@ -583,6 +584,32 @@ def test_each_replica_holds_a_slot_of_its_own_and_the_lowest_free_one(stage: Sta
     third.close()
     with pytest.raises(Fenced, match="replica slots"):
         stage.consumer(slots=0)
+
+
+def test_a_client_that_does_not_close_keeps_no_process_from_ending(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given partitions while it closes, Kafka's client waits for itself."""
+    consumer, released = stage.consumer(), threading.Event()
+    drive(consumer, lambda: consumer.ready() is None)
+    monkeypatch.setattr(intake, "CLOSED_WITHIN_S", 0.5)
+    client = consumer._intake._kafka
+    monkeypatch.setattr(consumer._intake, "_kafka", Stuck(released))
+    began = time.monotonic()
+    consumer.close()
+    assert time.monotonic() - began < 10
+    released.set()
+    client.close()
+    with stage.consumer() as successor:
+        assert successor._slot.number == 1
+
+
+class Stuck:
+    def __init__(self, released: threading.Event) -> None:
+        self._released = released
+
+    def close(self) -> None:
+        self._released.wait(60)
 
 
 def test_a_slot_lost_to_another_process_ends_this_one(stage: Stage) -> None:
